@@ -1,0 +1,31 @@
+"""Names for array shapes and the one place where a dtype is chosen."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.errors import ModelError
+
+FLOAT_DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
+
+
+def resolve_dtype(precision: str | np.dtype | type | None) -> np.dtype:
+    """The floating dtype for a precision name, refused where JAX cannot hold it.
+
+    `None` gives JAX's current default. Raises `ModelError` for an unknown name and for float64 while
+    JAX's x64 switch is off, since JAX would silently round everything to float32.
+    """
+    if precision is None:
+        return jnp.zeros(()).dtype
+    name = precision if isinstance(precision, str) else np.dtype(precision).name
+    if name not in FLOAT_DTYPES:
+        raise ModelError("precision", repr(precision), "float32 or float64")
+    if name == "float64" and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise ModelError(
+            "precision",
+            "float64 while JAX's 64-bit mode is off",
+            'jax.config.update("jax_enable_x64", True) before the first array, or JAX_ENABLE_X64=1 in the environment',
+        )
+    return FLOAT_DTYPES[name]

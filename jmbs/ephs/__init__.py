@@ -1,0 +1,58 @@
+"""Exergetic port-Hamiltonian systems: the language, its flattening, and its reference meaning."""
+
+from jmbs.ephs.component import Efforts, Environment, Role, role
+from jmbs.ephs.drive import (
+    ConstantEffort,
+    ConstantFlow,
+    EffortDrive,
+    FlowDrive,
+    FunctionEffort,
+    FunctionFlow,
+    TableFlow,
+    interpolate,
+)
+from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
+from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
+from jmbs.ephs.pattern import Junction, Pattern, pattern
+from jmbs.ephs.plan import Plan, make_plan
+from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State, StateView, reference_dae
+from jmbs.ephs.system import Closure, System
+from jmbs.ephs.validate import validate
+
+__all__ = [
+    "ENTROPY",
+    "Closure",
+    "ConstantEffort",
+    "ConstantFlow",
+    "EffortDrive",
+    "Efforts",
+    "Environment",
+    "FlatJunction",
+    "FlatSystem",
+    "FlowDrive",
+    "FunctionEffort",
+    "FunctionFlow",
+    "Interface",
+    "Junction",
+    "Pattern",
+    "Plan",
+    "Port",
+    "Power",
+    "Quantity",
+    "Rates",
+    "ReferenceDAE",
+    "Role",
+    "State",
+    "StateView",
+    "System",
+    "TableFlow",
+    "flatten",
+    "interpolate",
+    "make_plan",
+    "pattern",
+    "power_port",
+    "reference_dae",
+    "role",
+    "state_port",
+    "validate",
+]

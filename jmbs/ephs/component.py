@@ -1,0 +1,80 @@
+"""The four primitive kinds of component and what each must declare.
+
+A component is an equinox module with a `ports` interface and exactly one of
+
+- `energy(x) -> scalar` (storage): `f = xdot`, `e = dE(x)`, for a thermal store `e = dE(x) - theta0`;
+- `structure(x) -> (J, C)` (reversible): `f = J e + C^T lambda`, `0 = C e`; either may be `None`;
+- `ratio(x) -> A` (reversible, transformer form): `e_out = A e_in`, `f_in = -A^T f_out`, with the output port named
+  by the attribute `output`;
+- `onsager(x, e) -> M` (irreversible): `f = M e / theta0`;
+- nothing else for the environment, which is the class `Environment` itself.
+
+`x` maps port names to states (power ports at junctions without storage have none), `e` maps power ports to efforts.
+Nothing needs to inherit from a class of jmbs: the role is read off the method.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from jmbs.ephs.interface import ENTROPY, Interface, power_port
+from jmbs.errors import ModelError
+from jmbs.lie import Rn
+
+
+class Role(enum.Enum):
+    """What a primitive component does with energy."""
+
+    STORAGE = "energy"
+    REVERSIBLE = "structure"
+    TRANSFORMER = "ratio"
+    IRREVERSIBLE = "onsager"
+    ENVIRONMENT = "environment"
+
+
+class Efforts(Mapping[str, Float[Array, " n"]]):
+    """Efforts by port name, as an irreversible component receives them, with the reference temperature beside."""
+
+    def __init__(self, efforts: Mapping[str, Float[Array, " n"]], reference_temperature: Float[Array, ""]):
+        self._efforts = efforts
+        self.reference_temperature = reference_temperature
+
+    def __getitem__(self, port: str) -> Float[Array, " n"]:
+        return self._efforts[port]
+
+    def __iter__(self):
+        return iter(self._efforts)
+
+    def __len__(self) -> int:
+        return len(self._efforts)
+
+    def temperature(self, port: str) -> Float[Array, ""]:
+        """Absolute temperature `theta0 + e` (K) at a thermal port."""
+        return self.reference_temperature + self._efforts[port][0]
+
+
+class Environment(eqx.Module):
+    """The isothermal environment at the reference temperature: takes any heat, its exergy is zero, its entropy counted."""
+
+    @property
+    def ports(self) -> Interface:
+        return {"s": power_port(Rn(1), ENTROPY)}
+
+
+def role(component: object, path: str = "component") -> Role:
+    """The role of a primitive component; raises `ModelError` unless it has exactly one."""
+    if isinstance(component, Environment):
+        return Role.ENVIRONMENT
+    roles = [r for r in Role if r is not Role.ENVIRONMENT and callable(getattr(component, r.value, None))]
+    if not hasattr(component, "ports") or len(roles) != 1:
+        methods = [r.value for r in roles]
+        raise ModelError(
+            path,
+            f"{type(component).__name__} with methods {methods}",
+            "an equinox module with `ports` and one of energy, structure, ratio, onsager",
+        )
+    return roles[0]

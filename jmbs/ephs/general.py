@@ -1,0 +1,54 @@
+"""Efforts and multipliers of a system whose constraint rows alone do not fix them.
+
+Dampers in series with springs, resistor networks, inductors meeting at a node: all unknowns `z = (e_A, lambda)` and
+their rates solve `F(x, z, t) = 0` together with its total derivative along the flow,
+`dF/dz zdot + dF/dx xdot(x, z) + dF/dt = 0`, in the least-squares sense. The second equation determines whatever the
+first leaves open: rows, or combinations of rows, that bind stored efforts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.linear import minimum_norm_solve
+
+MAX_NEWTON_STEPS = 50
+SMOOTH_STEPS = 2
+"""Newton steps taken once more at the converged point with derivatives on: each doubles the order to which derivatives
+are exact, so two give first, second and third derivatives without unrolling the iteration."""
+
+
+def solve_general(residual: Callable, rate: Callable, t, x, size: int) -> Float[Array, " size"]:
+    """`z` with `residual(t, x, z) = 0` and `d/dt residual = 0` along `rate(t, x, z)` (ambient tangent of `x`)."""
+    if size == 0:
+        return jnp.zeros(0, jnp.asarray(t).dtype)
+
+    def newton(y, t, x):
+        value, matrix = doubled(y, t, x), jax.jacfwd(doubled)(y, t, x)
+        size = jnp.max(jnp.abs(matrix), axis=1)
+        scale = jax.lax.stop_gradient(jnp.where(size > 0, size, jnp.ones_like(size)))
+        return y - minimum_norm_solve(matrix / scale[:, None], value / scale)
+
+    def doubled(y, t, x):
+        z, z_rate = y[:size], y[size:]
+        value, total = jax.jvp(residual, (t, x, z), (jnp.ones_like(t), rate(t, x, z), z_rate))
+        return jnp.concatenate([value, total])
+
+    def iterate(carry):
+        y, _, count = carry
+        new = newton(y, frozen_t, frozen_x)
+        return new, jnp.max(jnp.abs(new - y)) / (1.0 + jnp.max(jnp.abs(new))), count + 1
+
+    t = jnp.asarray(t)
+    frozen_t, frozen_x = jax.tree.map(jax.lax.stop_gradient, (t, x))
+    tolerance = 100 * float(jnp.finfo(t.dtype).eps)
+    start = (jnp.zeros(2 * size, t.dtype), jnp.asarray(jnp.inf, t.dtype), jnp.asarray(0))
+    y, _, _ = jax.lax.while_loop(lambda c: (c[1] > tolerance) & (c[2] < MAX_NEWTON_STEPS), iterate, start)
+    y = jax.lax.stop_gradient(y)
+    for _ in range(SMOOTH_STEPS):
+        y = newton(y, t, x)
+    return y[:size]

@@ -1,0 +1,341 @@
+"""The static plan of a flattened system: numbering of states, efforts and multipliers, components grouped by kind.
+
+Everything here is numpy and hashable by identity: it is made once, never traced. Components of one class with equal
+port types form a *batch* whose arrays are stacked and evaluated together, so that compile time grows with the number
+of kinds, not of components. States of one quantity form a *block*, an array with one row per junction.
+
+Efforts are numbered `[stored | free | known]`: at storages; at junctions without storage, unknown; and at junctions
+whose effort follows from others through a transformer or is prescribed by a drive. Eliminating transformers this way
+is exact and power-conserving: efforts go forward through the ratio, flows back through its transpose.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jmbs.ephs.component import Role, role
+from jmbs.ephs.drive import EffortDrive, FlowDrive
+from jmbs.ephs.flatten import FlatJunction, FlatSystem
+from jmbs.errors import ModelError
+from jmbs.lie import AbstractGroup
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """States of one quantity: an array `(len(junctions), *space.shape)`; tangents at `slots` of the effort vector."""
+
+    label: str
+    space: AbstractGroup
+    junctions: tuple[str, ...]
+    slots: slice
+    environment: bool
+    from_effort: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PortSlots:
+    """Where a batch's port reads: `efforts (n, dim)` for power ports, `(block, rows (n,))` where there is a state."""
+
+    name: str
+    quantity: str
+    space: AbstractGroup
+    efforts: np.ndarray | None
+    block: int | None
+    rows: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batch:
+    """Components evaluated together.
+
+    `efforts (n, P)` indexes all power ports stacked; `multipliers (n, m)` the constraint rows, `m` may be 0; for an
+    eliminated transformer `inputs` and `outputs` split `efforts` and `level` orders the elimination.
+    """
+
+    role: Role
+    paths: tuple[str, ...]
+    ports: tuple[PortSlots, ...]
+    efforts: np.ndarray
+    multipliers: np.ndarray
+    level: int
+    outputs: np.ndarray
+    inputs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClosureBatch:
+    """Closures of one kind: parts as `(batch, members)`, states as `(block, rows)`, rows into the multipliers."""
+
+    names: tuple[str, ...]
+    residual: Any
+    parts: tuple[tuple[int, np.ndarray], ...]
+    states: tuple[tuple[int, np.ndarray], ...]
+    multipliers: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """The whole numbering; see the module's docstring."""
+
+    blocks: tuple[Block, ...]
+    batches: tuple[Batch, ...]
+    closures: tuple[ClosureBatch, ...]
+    slots: dict[str, np.ndarray]
+    state_of: dict[str, tuple[int, int]]
+    junction_of: dict[tuple[str, str], str]
+    n_stored: int
+    n_free: int
+    n_efforts: int
+    n_rows: int
+    drive_slots: dict[str, np.ndarray]
+    driven_rows: dict[str, np.ndarray]
+    constrained_blocks: tuple[int, ...]
+    configuration_slots: np.ndarray
+    member_of: dict[str, tuple[int, int]]
+    free_junctions: tuple[str, ...]
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Batches of eliminated transformers, in the order in which efforts become known."""
+        order = [i for i, b in enumerate(self.batches) if b.level > 0]
+        return tuple(sorted(order, key=lambda i: self.batches[i].level))
+
+
+def make_plan(flat: FlatSystem, eliminate: bool = True) -> Plan:
+    """Numbers a flattened system. With `eliminate=False` transformers stay as constraints (slower; for comparison)."""
+    junction_of = {pair: j.name for j in flat.junctions for pair in j.ports}
+    roles = {path: role(c, path) for path, c in flat.components.items()}
+    holders = {j.name: h for j in flat.junctions if (h := _holder(j, roles)) is not None}
+    effort_driven = _effort_driven(flat)
+    levels = _transformer_levels(flat, roles, holders, effort_driven, junction_of) if eliminate else {}
+    determined = {junction_of[path, flat.components[path].output] for path in levels}
+
+    blocks, slots, n_stored = _blocks(flat, holders)
+    n = n_stored
+    free = [j for j in flat.junctions if j.name not in holders | effort_driven.keys() and j.name not in determined]
+    known = [j for j in flat.junctions if j.name not in holders and j not in free]
+    for junction in (*free, *known):
+        slots[junction.name] = np.arange(n, n + junction.quantity.space.dim)
+        n += junction.quantity.space.dim
+    n_free = sum(j.quantity.space.dim for j in free)
+    state_of = {name: (b, r) for b, block in enumerate(blocks) for r, name in enumerate(block.junctions)}
+
+    batches, n_rows = _batches(flat, roles, levels, slots, state_of, junction_of)
+    driven_rows = {}
+    for name in effort_driven:
+        if name in holders:
+            driven_rows[name] = np.arange(n_rows, n_rows + len(slots[name]))
+            n_rows += len(slots[name])
+    member_of = {path: (b, i) for b, batch in enumerate(batches) for i, path in enumerate(batch.paths)}
+    closures = _closures(flat, batches, member_of, state_of, junction_of)
+    return Plan(
+        blocks=blocks,
+        batches=batches,
+        closures=closures,
+        slots=slots,
+        state_of=state_of,
+        junction_of=junction_of,
+        n_stored=n_stored,
+        n_free=n_free,
+        n_efforts=n,
+        n_rows=n_rows,
+        drive_slots={port: slots[j.name] for j in flat.junctions for port in j.outer if j.name in slots},
+        driven_rows=driven_rows,
+        constrained_blocks=_constrained_blocks(blocks, batches, driven_rows, slots, n),
+        configuration_slots=_configuration_slots(blocks, closures, n_stored),
+        member_of=member_of,
+        free_junctions=tuple(j.name for j in free),
+    )
+
+
+def _holder(junction: FlatJunction, roles) -> tuple[str, str] | None:
+    return next((pair for pair in junction.ports if roles[pair[0]] in (Role.STORAGE, Role.ENVIRONMENT)), None)
+
+
+def _effort_driven(flat: FlatSystem) -> dict[str, str]:
+    """Junction name to the outer port whose drive prescribes its effort; two of them at one junction are refused."""
+    found: dict[str, str] = {}
+    for junction in flat.junctions:
+        for port in junction.outer:
+            drive = flat.drives.get(port)
+            if drive is None or isinstance(drive, FlowDrive) and hasattr(drive, "flow"):
+                continue
+            if not isinstance(drive, EffortDrive):
+                raise ModelError(f"drives/{port}", type(drive).__name__, "a drive with a method flow or effort")
+            if junction.name in found:
+                raise ModelError(f"junctions/{junction.name}", "two prescribed efforts", "one at most")
+            found[junction.name] = port
+    return found
+
+
+def _transformer_levels(flat, roles, holders, effort_driven, junction_of) -> dict[str, int]:
+    """Elimination order of transformers: one more than the highest level among their inputs; cycles stay constraints."""
+    chosen: dict[str, str] = {}
+    for path in sorted(p for p, r in roles.items() if r is Role.TRANSFORMER):
+        target = junction_of[path, flat.components[path].output]
+        if target not in holders and target not in effort_driven and target not in chosen:
+            chosen[target] = path
+    levels: dict[str, int] = {}
+
+    def level(path: str, visiting: frozenset[str]) -> int | None:
+        if path in visiting:
+            return None
+        if path not in levels:
+            inputs = [p for p, port in flat.components[path].ports.items() if port.power]
+            inputs = [p for p in inputs if p != flat.components[path].output]
+            feeding = [chosen[j] for j in (junction_of[path, p] for p in inputs) if j in chosen]
+            below = [level(p, visiting | {path}) for p in feeding]
+            if any(b is None for b in below):
+                return None
+            levels[path] = 1 + max((b for b in below if b is not None), default=0)
+        return levels[path]
+
+    for path in sorted(chosen.values()):
+        level(path, frozenset())
+    return levels
+
+
+def _blocks(flat: FlatSystem, holders) -> tuple[tuple[Block, ...], dict[str, np.ndarray], int]:
+    groups: dict[tuple, list[str]] = {}
+    for junction in flat.junctions:
+        if junction.name in holders:
+            component = flat.components[holders[junction.name][0]]
+            environment = role(component) is Role.ENVIRONMENT
+            key = (junction.quantity, environment, hasattr(component, "state_from_effort"))
+            groups.setdefault(key, []).append(junction.name)
+    blocks, slots, start = [], {}, 0
+    for (quantity, environment, from_effort), names in groups.items():
+        dim = quantity.space.dim
+        for i, name in enumerate(names):
+            slots[name] = np.arange(start + i * dim, start + (i + 1) * dim)
+        stop = start + dim * len(names)
+        label = f"{quantity.name}:{quantity.space.name}" + (":environment" if environment else "")
+        blocks.append(Block(label, quantity.space, tuple(names), slice(start, stop), environment, from_effort))
+        start = stop
+    return tuple(blocks), slots, start
+
+
+def _batches(flat, roles, levels, slots, state_of, junction_of) -> tuple[tuple[Batch, ...], int]:
+    groups: dict[Any, list[str]] = {}
+    for path, component in flat.components.items():
+        if roles[path] is Role.ENVIRONMENT:
+            continue
+        where = tuple(state_of.get(junction_of[path, port], (None,))[0] for port in component.ports)
+        key = (_kind(component), where, levels.get(path, 0))
+        groups.setdefault(key, []).append(path)
+    batches, n_rows = [], 0
+    for paths in groups.values():
+        batch, n_rows = _batch(flat, paths, roles, levels, slots, state_of, junction_of, n_rows)
+        batches.append(batch)
+    return tuple(batches), n_rows
+
+
+def _kind(component) -> Any:
+    """Hashable: equal for components whose arrays can be stacked and whose code is the same."""
+    arrays, static = eqx.partition(component, eqx.is_array)
+    leaves, treedef = jax.tree_util.tree_flatten(arrays)
+    static_leaves = jax.tree_util.tree_leaves(static)
+    described = tuple(x if _hashable(x) else id(x) for x in static_leaves)
+    return treedef, tuple((x.shape, str(x.dtype)) for x in leaves), described
+
+
+def _hashable(x) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _batch(flat, paths, roles, levels, slots, state_of, junction_of, n_rows) -> tuple[Batch, int]:
+    first = flat.components[paths[0]]
+    ports = []
+    for name, port in first.ports.items():
+        names = [junction_of[path, name] for path in paths]
+        efforts = np.stack([slots[j] for j in names]) if port.power else None
+        block, rows = None, None
+        if names[0] in state_of:
+            block, rows = state_of[names[0]][0], np.array([state_of[j][1] for j in names])
+        ports.append(PortSlots(name, port.quantity.name, port.quantity.space, efforts, block, rows))
+    power = [p for p in ports if p.efforts is not None]
+    empty = np.zeros((len(paths), 0), dtype=int)
+    stacked = lambda some: np.concatenate([empty, *[p.efforts for p in some]], axis=1)  # noqa: E731
+    kind, level = roles[paths[0]], levels.get(paths[0], 0)
+    m = _row_count(first, kind, level)
+    multipliers = n_rows + np.arange(len(paths) * m).reshape(len(paths), m)
+    output = getattr(first, "output", None) if kind is Role.TRANSFORMER else None
+    batch = Batch(
+        role=kind,
+        paths=tuple(paths),
+        ports=tuple(ports),
+        efforts=stacked(power),
+        multipliers=multipliers,
+        level=level,
+        outputs=stacked([p for p in power if p.name == output]),
+        inputs=stacked([p for p in power if p.name != output]),
+    )
+    return batch, n_rows + len(paths) * m
+
+
+def _row_count(component, kind: Role, level: int) -> int:
+    if kind is Role.TRANSFORMER:
+        return 0 if level else component.ports[component.output].dim
+    if kind is not Role.REVERSIBLE:
+        return 0
+    identity = {name: port.quantity.space.identity() for name, port in component.ports.items()}
+    _, C = jax.eval_shape(component.structure, identity)
+    return 0 if C is None else C.shape[0]
+
+
+def _closures(flat, batches, member_of, state_of, junction_of) -> tuple[ClosureBatch, ...]:
+    groups: dict[Any, list] = {}
+    for closure in flat.closures:
+        parts = tuple(member_of[part][0] for part in closure.parts)
+        states = tuple(state_of[junction_of[pair]][0] for pair in closure.states)
+        key = (closure.residual, parts, states, member_of[closure.constraint][0])
+        groups.setdefault(key, []).append(closure)
+    result = []
+    for (residual, parts, states, constraint), members in groups.items():
+        rows = [batches[constraint].multipliers[member_of[c.constraint][1]] for c in members]
+        result.append(
+            ClosureBatch(
+                names=tuple(c.name for c in members),
+                residual=residual,
+                parts=tuple((b, np.array([member_of[c.parts[i]][1] for c in members])) for i, b in enumerate(parts)),
+                states=tuple(
+                    (b, np.array([state_of[junction_of[c.states[i]]][1] for c in members]))
+                    for i, b in enumerate(states)
+                ),
+                multipliers=np.stack(rows),
+            )
+        )
+    return tuple(result)
+
+
+def _constrained_blocks(blocks, batches, driven_rows, slots, n_efforts) -> tuple[int, ...]:
+    """Blocks on which multipliers act, directly or through transformers."""
+    touched = np.zeros(n_efforts, dtype=bool)
+    for batch in batches:
+        if batch.multipliers.shape[1]:
+            touched[batch.efforts.ravel()] = True
+    for name in driven_rows:
+        touched[slots[name]] = True
+    for batch in sorted((b for b in batches if b.level), key=lambda b: -b.level):
+        for outputs, inputs in zip(batch.outputs, batch.inputs, strict=True):
+            if touched[outputs].any():
+                touched[inputs] = True
+    return tuple(i for i, block in enumerate(blocks) if touched[block.slots].any())
+
+
+def _configuration_slots(blocks, closures, n_stored) -> np.ndarray:
+    """Mask of the tangent entries of blocks that position-level closures read."""
+    mask = np.zeros(n_stored, dtype=bool)
+    for closure in closures:
+        for block, _ in closure.states:
+            mask[blocks[block].slots] = True
+    return mask

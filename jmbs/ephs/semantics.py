@@ -1,0 +1,470 @@
+"""The reference semantics: the differential-algebraic equation that a flattened system means.
+
+With `x` the states of all storages, `e_S = dH(x)` their efforts, `e_A` the efforts at junctions without storage and
+`lambda` the multipliers of all constraint rows,
+
+    xdot = f_outer - (flows into the other components),      0 = the same balance at junctions without storage,   (i)
+    0 = C_A e_A + C_S e_S + c_t.                                                                                  (ii)
+
+In a *kinematic* system the rows (ii) alone fix `e_A` (every mechanism of bodies and joints): `e_A` is their
+least-squares solution, and `(de_A/dt, lambda)` solve (i) together with the time derivative of (ii), which is taken by
+JVP and not by hand. Any other system goes through `jmbs.ephs.general`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.ephs.component import Efforts, Role
+from jmbs.ephs.flatten import FlatSystem
+from jmbs.ephs.general import solve_general
+from jmbs.ephs.interface import ENTROPY
+from jmbs.ephs.plan import Batch, Plan, make_plan
+from jmbs.linear import minimum_norm_saddle, solve_saddle
+
+State = tuple[Array, ...]
+"""One array `(n, *space.shape)` per block of the plan."""
+
+
+class Structure(NamedTuple):
+    """What the components say at a state: per batch `J (n, P, P)`, `C (n, m, P)`, ratio `A (n, out, in)`, or None."""
+
+    J: tuple[Array | None, ...]
+    C: tuple[Array | None, ...]
+    A: tuple[Array | None, ...]
+
+
+class Power(NamedTuple):
+    """Rates of the account: W, W, W/K and W; all scalars.
+
+    `supplied` by drives; `dissipated` mechanical or electrical power turned to heat; `entropy` produced by irreversible
+    components; `constraint` power that multipliers feed in because (ii) is violated, zero on the constraints.
+    """
+
+    supplied: Float[Array, ""]
+    dissipated: Float[Array, ""]
+    entropy: Float[Array, ""]
+    constraint: Float[Array, ""]
+
+
+class Rates(NamedTuple):
+    """Right-hand side: left-trivialised `velocity` of the states, all `efforts`, `multipliers`, the account.
+
+    `violation` is the residual of the rows (ii).
+    """
+
+    velocity: Float[Array, " stored"]
+    efforts: Float[Array, " efforts"]
+    multipliers: Float[Array, " rows"]
+    violation: Float[Array, " rows"]
+    power: Power
+
+
+class ReferenceDAE(eqx.Module):
+    """A flattened system as a pure function of time and state; a pytree whose arrays are the components' parameters."""
+
+    components: tuple[Any, ...]
+    drives: dict[str, Any]
+    reference_temperature: Float[Array, ""]
+    plan: Plan = eqx.field(static=True)
+    kinematic: bool = eqx.field(static=True, default=True)
+
+    # -- structure ------------------------------------------------------------------------------------------------
+
+    def _port_states(self, batch: Batch, x: State) -> dict[str, Array]:
+        return {p.name: x[p.block][p.rows] for p in batch.ports if p.block is not None}
+
+    def structures(self, x: State) -> Structure:
+        """Evaluates `structure` and `ratio` of all components at a state."""
+        J, C, A = [], [], []
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            j, c, a = None, None, None
+            states = self._port_states(batch, x)
+            if batch.role is Role.REVERSIBLE:
+                j, c = _each(batch, lambda comp, s: comp.structure(s), component, states)
+            elif batch.role is Role.TRANSFORMER:
+                a = _each(batch, lambda comp, s: comp.ratio(s), component, states)
+                a = a.astype(self.reference_temperature.dtype)
+                if batch.level == 0:
+                    c, a = _transformer_rows(batch, component, a), None
+            J.append(j), C.append(c), A.append(a)
+        return Structure(tuple(J), tuple(C), tuple(A))
+
+    def stored_efforts(self, x: State) -> Float[Array, " stored"]:
+        """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores."""
+        dtype = self.reference_temperature.dtype
+        e = jnp.zeros(self.plan.n_stored, dtype)
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            if batch.role is Role.STORAGE:
+                gradient = _each(batch, _energy_gradient(batch), component, self._port_states(batch, x))
+                for port in batch.ports:
+                    value = gradient[port.name]
+                    e = e.at[port.efforts].set(value - self.reference_temperature if port.quantity == ENTROPY else value)
+        return e
+
+    def expand(
+        self, t, s: Structure, e_stored: Array, e_free: Array, prescribed: bool = True
+    ) -> Float[Array, " efforts"]:
+        """All efforts from those at storages and the unknown ones: prescribed efforts, then transformers in order.
+
+        With `prescribed=False` the linear part, for changes of efforts.
+        """
+        plan = self.plan
+        e = jnp.concatenate([e_stored, e_free, jnp.zeros(plan.n_efforts - plan.n_stored - plan.n_free, e_stored.dtype)])
+        for port, drive in self.drives.items():
+            if prescribed and _prescribes(drive) and port not in plan.driven_rows:
+                e = e.at[plan.drive_slots[port]].set(drive.effort(t))
+        for i in plan.levels:
+            batch = plan.batches[i]
+            e = e.at[batch.outputs].set(jnp.einsum("noi,ni->no", s.A[i], e[batch.inputs]))
+        return e
+
+    def reduce(self, s: Structure, f: Float[Array, " efforts"]) -> Float[Array, " efforts"]:
+        """The transpose of `expand`: flows at outputs of transformers handed back to their inputs."""
+        for i in reversed(self.plan.levels):
+            batch = self.plan.batches[i]
+            f = f.at[batch.inputs].add(jnp.einsum("noi,no->ni", s.A[i], f[batch.outputs]))
+        return f
+
+    def rows(self, t, s: Structure, e: Array) -> Float[Array, " rows"]:
+        """The constraint rows (ii): the velocity-level violation."""
+        r = jnp.zeros(self.plan.n_rows, e.dtype)
+        for batch, C in zip(self.plan.batches, s.C, strict=True):
+            if C is not None:
+                r = r.at[batch.multipliers].set(jnp.einsum("nmp,np->nm", C, e[batch.efforts]))
+        for port, row in self.plan.driven_rows.items():
+            r = r.at[row].set(self.drives[port].effort(t) - e[self.plan.drive_slots[port]])
+        return r
+
+    def efforts(self, t, x: State) -> Float[Array, " efforts"]:
+        """All efforts at a state."""
+        if not self.kinematic:
+            return self._general_rates(t, x).efforts
+        s, e_stored = self.structures(x), self.stored_efforts(x)
+        return self.expand(t, s, e_stored, self.free_efforts(t, s, e_stored, self.constraint_matrix(t, s)))
+
+    def violation(self, t, x: State) -> Float[Array, " rows"]:
+        """The rows (ii) at a state, with the best free efforts."""
+        return self.rows(t, self.structures(x), self.efforts(t, x))
+
+    def multiplier_flows(self, s: Structure, multipliers: Array) -> Float[Array, " efforts"]:
+        """Flows `C^T lambda` into the constraint components, not yet reduced."""
+        f = jnp.zeros(self.plan.n_efforts, multipliers.dtype)
+        for batch, C in zip(self.plan.batches, s.C, strict=True):
+            if C is not None:
+                f = f.at[batch.efforts].add(jnp.einsum("nmp,nm->np", C, multipliers[batch.multipliers]))
+        for port, row in self.plan.driven_rows.items():
+            f = f.at[self.plan.drive_slots[port]].add(-multipliers[row])
+        return f
+
+    def reversible_flows(self, s: Structure, e: Array) -> Float[Array, " efforts"]:
+        """Flows `J e` into the reversible components, not yet reduced."""
+        f = jnp.zeros(self.plan.n_efforts, e.dtype)
+        for batch, J in zip(self.plan.batches, s.J, strict=True):
+            if J is not None:
+                f = f.at[batch.efforts].add(jnp.einsum("npq,nq->np", J, e[batch.efforts]))
+        return f
+
+    def irreversible_flows(self, x: State, e: Array) -> tuple[Float[Array, " efforts"], Array, Array]:
+        """Flows into irreversible components, the power they take from non-thermal ports, the entropy they produce."""
+        f, dissipated, entropy = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype), jnp.zeros((), e.dtype)
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            if batch.role is not Role.IRREVERSIBLE:
+                continue
+            efforts = e[batch.efforts]
+            matrix = _onsager(batch, self.reference_temperature)
+            M = _each(batch, matrix, component, self._port_states(batch, x), efforts)
+            flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
+            thermal = jnp.asarray(_thermal_mask(batch))
+            dissipated = dissipated + jnp.sum(jnp.where(thermal, 0.0, efforts * flow))
+            entropy = entropy - jnp.sum(jnp.where(thermal, flow, 0.0))
+            f = f.at[batch.efforts].add(flow)
+        return f, dissipated, entropy
+
+    def outer_flows(self, t, x: State, e: Array) -> tuple[Float[Array, " efforts"], Float[Array, ""]]:
+        """Flows given by drives, and their power."""
+        f, power = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype)
+        view = StateView(self.plan, x, e)
+        for port, drive in self.drives.items():
+            if not _prescribes(drive):
+                slot = self.plan.drive_slots[port]
+                flow = drive.flow(t, PortView(view, slot))
+                f = f.at[slot].add(flow)
+                power = power + flow @ e[slot]
+        return f, power
+
+    # -- dynamics -------------------------------------------------------------------------------------------------
+
+    def constraint_matrix(self, t, s: Structure) -> Float[Array, "rows efforts"]:
+        """`(C_S, C_A)`: how stored and free efforts enter the rows (ii), transformers eliminated."""
+        n_stored, n = self.plan.n_stored, self.plan.n_stored + self.plan.n_free
+        dtype = self.reference_temperature.dtype
+
+        def rows(z: Array) -> Array:
+            return self.rows(t, s, self.expand(t, s, z[:n_stored], z[n_stored:]))
+
+        _, push = jax.linearize(rows, jnp.zeros(n, dtype))
+        return jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=dtype))
+
+    def compliance(self, x: State, C: Float[Array, "rows efforts"]) -> Float[Array, "rows rows"]:
+        """`A = C_S H C_S^T`, `H` the Hessian of energy: `A lambda` is how fast multipliers reduce the rows."""
+        plan, which = self.plan, self.plan.constrained_blocks
+        if not which:
+            return jnp.zeros((plan.n_rows, plan.n_rows), C.dtype)
+        slots = np.concatenate([np.arange(plan.blocks[i].slots.start, plan.blocks[i].slots.stop) for i in which])
+        _, push = jax.linearize(lambda part: self.stored_efforts(self._replace_blocks(x, part))[slots], _pick(x, which))
+        basis = np.zeros((len(slots), plan.n_stored))
+        basis[np.arange(len(slots)), slots] = 1.0
+        hessian = jax.vmap(lambda v: push(_pick(self.lift(x, v), which)), out_axes=1)(jnp.asarray(basis, C.dtype))
+        C_S = C[:, slots]
+        return C_S @ hessian @ C_S.T
+
+    def free_efforts(self, t, s: Structure, e_stored: Array, C: Array) -> Float[Array, " free"]:
+        """`e_A` from the rows (ii) in the least-squares sense."""
+        plan = self.plan
+        if plan.n_free == 0:
+            return jnp.zeros(0, e_stored.dtype)
+        offset = C[:, : plan.n_stored] @ e_stored
+        if any(_prescribes(drive) for drive in self.drives.values()):
+            zeros = jnp.zeros_like(e_stored), jnp.zeros(plan.n_free, e_stored.dtype)
+            offset = offset + self.rows(t, s, self.expand(t, s, *zeros))
+        C_A = C[:, plan.n_stored :]
+        return -jnp.linalg.solve(C_A.T @ C_A, C_A.T @ offset)
+
+    def rates(self, t, x: State, stabilisation: Array | None = None, minimum_norm: bool = False) -> Rates:
+        """The right-hand side at `(t, x)`.
+
+        **Arguments:**
+
+        - `stabilisation`: added to the derivative of the rows (Baumgarte), one entry per row.
+        - `minimum_norm`: multipliers of least Euclidean norm, exact also for redundant constraints (slower).
+        """
+        if not self.kinematic:
+            return self._general_rates(t, x)
+        t = jnp.asarray(t, self.reference_temperature.dtype)
+        plan, s, e_stored = self.plan, self.structures(x), self.stored_efforts(x)
+        C = self.constraint_matrix(t, s)
+        e_free = self.free_efforts(t, s, e_stored, C)
+        e = self.expand(t, s, e_stored, e_free)
+        flow, account = self._given_flows(t, x, s, e)
+        velocity = -flow[: plan.n_stored]
+        violation = self.rows(t, s, e)
+        if plan.n_rows == 0:
+            return Rates(velocity, e, violation, violation, Power(*account, jnp.zeros((), e.dtype)))
+
+        def rows_at(t, x):
+            s = self.structures(x)
+            return self.rows(t, s, self.expand(t, s, self.stored_efforts(x), e_free))
+
+        _, drift = jax.jvp(rows_at, (t, x), (jnp.ones_like(t), self.lift(x, velocity)))
+        drift = drift if stabilisation is None else drift + stabilisation
+        solve = minimum_norm_saddle if minimum_norm else solve_saddle
+        balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
+        _, multipliers = solve(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
+        power = Power(*account, -(multipliers @ violation))
+        velocity = velocity + self.impulse(C, multipliers)
+        return Rates(velocity, e, multipliers, violation, self._with_prescribed(power, s, e, flow, multipliers))
+
+    def impulse(self, C: Array, multipliers: Array) -> Float[Array, " stored"]:
+        """The change of the states, trivialised, that multipliers cause."""
+        return -(multipliers @ C[:, : self.plan.n_stored])
+
+    def _given_flows(self, t, x, s, e) -> tuple[Array, tuple[Array, Array, Array]]:
+        """Reduced flows without multipliers (out of storages, so minus `xdot`), with supplied, dissipated, entropy."""
+        irreversible, dissipated, entropy = self.irreversible_flows(x, e)
+        outer, supplied = self.outer_flows(t, x, e)
+        flow = self.reduce(s, self.reversible_flows(s, e) + irreversible - outer)
+        return flow, (supplied, dissipated, entropy)
+
+    def _with_prescribed(self, power: Power, s, e, flow, multipliers) -> Power:
+        """Adds the power of prescribed efforts: the flow that the balance asks for times the effort."""
+        supplied = power.supplied
+        if any(_prescribes(drive) for drive in self.drives.values()):
+            flow = flow + self.reduce(s, self.multiplier_flows(s, multipliers))
+        for port, drive in self.drives.items():
+            if _prescribes(drive):
+                slot = self.plan.drive_slots[port]
+                taken = multipliers[self.plan.driven_rows[port]] if port in self.plan.driven_rows else flow[slot]
+                supplied = supplied + taken @ e[slot]
+        return power._replace(supplied=supplied)
+
+    def _general_rates(self, t, x: State) -> Rates:
+        plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
+
+        def evaluate(t, x, z):
+            s, e_free, multipliers = self.structures(x), z[: plan.n_free], z[plan.n_free :]
+            e = self.expand(t, s, self.stored_efforts(x), e_free)
+            flow, account = self._given_flows(t, x, s, e)
+            flow = flow + self.reduce(s, self.multiplier_flows(s, multipliers))
+            residual = jnp.concatenate([flow[plan.n_stored : plan.n_stored + plan.n_free], self.rows(t, s, e)])
+            return residual, (flow, e, s, account)
+
+        def rate(t, x, z):
+            return self.lift(x, -evaluate(t, x, z)[1][0][: plan.n_stored])
+
+        z = solve_general(lambda t, x, z: evaluate(t, x, z)[0], rate, t, x, plan.n_free + plan.n_rows)
+        residual, (flow, e, s, account) = evaluate(t, x, z)
+        multipliers = z[plan.n_free :]
+        flow_without = flow - self.reduce(s, self.multiplier_flows(s, multipliers))
+        power = Power(*account, -(multipliers @ residual[plan.n_free :]))
+        power = self._with_prescribed(power, s, e, flow_without, multipliers)
+        return Rates(-flow[: plan.n_stored], e, multipliers, residual[plan.n_free :], power)
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
+    def lift(self, x: State, velocity: Float[Array, " stored"]) -> State:
+        """Ambient tangents of all blocks from the trivialised velocity."""
+        parts = (velocity[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.plan.blocks)
+        return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.plan.blocks, x, parts, strict=True))
+
+    def retract(self, x: State, step: Float[Array, " stored"]) -> State:
+        """`x exp(step)`, block by block."""
+        parts = (step[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.plan.blocks)
+        move = lambda space: lambda q, xi: space.compose(q, space.exp(xi))  # noqa: E731
+        return tuple(jax.vmap(move(b.space))(q, v) for b, q, v in zip(self.plan.blocks, x, parts, strict=True))
+
+    def _replace_blocks(self, x: State, part: tuple[Array, ...]) -> State:
+        new = dict(zip(self.plan.constrained_blocks, part, strict=True))
+        return tuple(new.get(i, q) for i, q in enumerate(x))
+
+    def energies(self, x: State) -> dict[str, Float[Array, ""]]:
+        """Energy of every storage by component path, J."""
+        result = {}
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            if batch.role is Role.STORAGE:
+                values = _each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x))
+                result.update({path: values[i] for i, path in enumerate(batch.paths)})
+        return result
+
+    def map_closures(self, function, x: State) -> list[tuple[Any, Array]]:
+        """`function(parts, states)` of all closures, batch by batch, with each batch's plan."""
+        take = lambda rows: lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf  # noqa: E731
+        result = []
+        for closure in self.plan.closures:
+            parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
+            states = tuple(x[b][rows] for b, rows in closure.states)
+            result.append((closure, eqx.filter_vmap(function(closure.residual))(parts, states)))
+        return result
+
+    def closures(self, x: State) -> Float[Array, " rows"]:
+        """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`."""
+        g = jnp.zeros(self.plan.n_rows, self.reference_temperature.dtype)
+        for closure, value in self.map_closures(lambda residual: residual, x):
+            g = g.at[closure.multipliers].set(value)
+        return g
+
+
+def _pick(x: State, which: tuple[int, ...]) -> tuple[Array, ...]:
+    return tuple(x[i] for i in which)
+
+
+class StateView:
+    """States and efforts by component path and port; what drives and outputs look things up in."""
+
+    def __init__(self, plan: Plan, x: State, e: Array):
+        self._plan, self._x, self._e = plan, x, e
+
+    def state(self, path: str, port: str) -> Array:
+        """The state at a component's port."""
+        block, row = self._plan.state_of[self._plan.junction_of[path, port]]
+        return self._x[block][row]
+
+    def effort(self, path: str, port: str) -> Float[Array, " n"]:
+        """The effort at a component's power port."""
+        return self._e[self._plan.slots[self._plan.junction_of[path, port]]]
+
+
+class PortView:
+    """A `StateView` that also knows the effort at the driven port itself."""
+
+    def __init__(self, view: StateView, slot):
+        self.state, self.effort = view.state, view.effort
+        self.own_effort = view._e[slot]
+
+
+def reference_dae(
+    flat: FlatSystem, reference_temperature: float, dtype, eliminate: bool = True, kinematic: bool = True
+) -> ReferenceDAE:
+    """Plans a flattened system and stacks its components; float fields become arrays of `dtype`."""
+    cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
+    components = {path: cast(component) for path, component in flat.components.items()}
+    flat = FlatSystem(components, flat.junctions, flat.drives, flat.closures)
+    plan = make_plan(flat, eliminate)
+    stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
+    temperature = jnp.asarray(reference_temperature, dtype)
+    return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic)
+
+
+def stack(components: list[Any]) -> Any:
+    """One pytree whose arrays have a leading axis over components of equal structure."""
+    arrays, static = zip(*(eqx.partition(c, eqx.is_array) for c in components), strict=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static[0])
+
+
+def _as_array(leaf, dtype):
+    if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
+        return jnp.asarray(leaf, dtype)
+    return leaf
+
+
+def _prescribes(drive) -> bool:
+    return not hasattr(drive, "flow")
+
+
+def _energy_gradient(batch: Batch):
+    def gradient(component, states: Mapping[str, Array]) -> dict[str, Array]:
+        spaces = {p.name: p.space for p in batch.ports}
+
+        def energy(steps):
+            moved = {name: states[name] + spaces[name].lift(states[name], step) for name, step in steps.items()}
+            return component.energy(moved)
+
+        zeros = {p.name: jnp.zeros(p.space.dim, states[p.name].dtype) for p in batch.ports if p.efforts is not None}
+        return jax.grad(energy)(zeros)
+
+    return gradient
+
+
+def _each(batch: Batch, function, *args):
+    """`function` of every component of a batch; the counter is there for batches without any array."""
+    return eqx.filter_vmap(lambda _, *rest: function(*rest))(jnp.arange(len(batch.paths)), *args)
+
+
+def _onsager(batch: Batch, temperature):
+    power = [p for p in batch.ports if p.efforts is not None]
+
+    def matrix(component, states, efforts):
+        split, start = {}, 0
+        for port in power:
+            split[port.name] = efforts[start : start + port.space.dim]
+            start += port.space.dim
+        return component.onsager(states, Efforts(split, temperature))
+
+    return matrix
+
+
+def _thermal_mask(batch: Batch):
+    power = [p for p in batch.ports if p.efforts is not None]
+    return np.concatenate([np.full(p.space.dim, p.quantity == ENTROPY) for p in power])[None, :]
+
+
+def _transformer_rows(batch: Batch, component, A: Array) -> Array:
+    """A transformer kept as a constraint: `0 = A e_in - e_out` over the stacked power ports."""
+    parts = []
+    start = 0
+    for port in batch.ports:
+        if port.efforts is None:
+            continue
+        if port.name == component.output:
+            parts.append(-jnp.broadcast_to(jnp.eye(port.space.dim, dtype=A.dtype), (*A.shape[:2], port.space.dim)))
+        else:
+            parts.append(A[:, :, start : start + port.space.dim])
+            start += port.space.dim
+    return jnp.concatenate(parts, axis=2)

@@ -1,0 +1,94 @@
+"""Systems: a pattern whose boxes are filled with primitive components or with systems again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from jmbs.ephs.component import role
+from jmbs.ephs.interface import Interface
+from jmbs.ephs.pattern import Pattern
+from jmbs.errors import ModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class Closure:
+    """A position-level constraint whose rate is the velocity constraint of a reversible component.
+
+    `residual(components, x)` vanishes when the constraint is met, and its rate is `C e` of the component `constraint`;
+    both have the same rows. `components` maps the paths in `parts` to components, `x` the names in `states` to states.
+
+    **Arguments:**
+
+    - `name`: what messages and results call it (the joint's name).
+    - `constraint`: path of the reversible component whose rows it integrates.
+    - `parts`: paths of the components whose parameters the residual needs.
+    - `states`: `(path, port)` of the ports whose states it needs.
+    - `residual`: the function; gets two tuples, in the order of `parts` and `states`.
+    """
+
+    name: str
+    constraint: str
+    parts: tuple[str, ...]
+    states: tuple[tuple[str, str], ...]
+    residual: Any
+
+    def prefixed(self, box: str) -> Closure:
+        """The same closure seen from one level up, where its system fills `box`."""
+        return dataclasses.replace(
+            self,
+            name=f"{box}/{self.name}" if self.name else box,
+            constraint=f"{box}/{self.constraint}",
+            parts=tuple(f"{box}/{part}" for part in self.parts),
+            states=tuple((f"{box}/{path}", port) for path, port in self.states),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A composite system: a pattern and what fills its boxes.
+
+    **Arguments:**
+
+    - `pattern`: the interconnection.
+    - `boxes`: a component or a system for every inner box; interfaces must equal the pattern's.
+    - `drives`: outer port name to a drive (see `jmbs.ephs.drive`); an outer port without one is closed at the root.
+    - `closures`: position-level constraints among the boxes.
+
+    Raises `ModelError` with path, found, wanted.
+    """
+
+    pattern: Pattern
+    boxes: Mapping[str, Any]
+    drives: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    closures: tuple[Closure, ...] = ()
+
+    def __post_init__(self):
+        for name in self.boxes:
+            if name not in self.pattern.inner:
+                raise ModelError(name, "a filling for no box", f"one of the inner boxes {sorted(self.pattern.inner)}")
+        for name, interface in self.pattern.inner.items():
+            if name not in self.boxes:
+                raise ModelError(name, "an empty box", "a component or a system for every inner box")
+            _check_interface(name, interface, interface_of(self.boxes[name], name))
+        for name in self.drives:
+            if name not in self.pattern.outer:
+                raise ModelError(f"drives/{name}", "no such outer port", f"one of {sorted(self.pattern.outer)}")
+
+    @property
+    def ports(self) -> Interface:
+        return self.pattern.outer
+
+
+def interface_of(box: Any, path: str) -> Interface:
+    """The interface of a component or system; raises `ModelError` for anything else."""
+    if not isinstance(box, System):
+        role(box, path)
+    return box.ports
+
+
+def _check_interface(path: str, wanted: Interface, found: Interface) -> None:
+    if dict(wanted) != dict(found):
+        describe = lambda interface: "{" + ", ".join(f"{n}: {p}" for n, p in interface.items()) + "}"  # noqa: E731
+        raise ModelError(path, f"interface {describe(found)}", f"the box's interface {describe(wanted)}")

@@ -1,0 +1,203 @@
+"""Reads a mechanism from a YAML config, `schema: jmbs/1`."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from jmbs.errors import ModelError
+from jmbs.io.config_error import ConfigError
+from jmbs.io.overrides import apply_overrides
+from jmbs.io.schema import (
+    SCHEMA,
+    BodySection,
+    ConfigSection,
+    FrameSection,
+    JointSection,
+    LoadSection,
+    SimulationSection,
+    SpringDamperSection,
+    StoreSection,
+    Table,
+    UserForceSection,
+)
+from jmbs.io.schema_values import Section
+from jmbs.io.tables import read_table
+from jmbs.io.user_types import make_user_object
+from jmbs.io.yaml_reader import read_yaml
+from jmbs.library.mechanics.checks import show
+from jmbs.library.mechanics.joint_specification import JOINT_DIMENSIONS
+from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
+from jmbs.library.mechanics.specification import SimulationSpec
+
+__all__ = ["ConfigError", "read_config"]
+
+_ABSENT_SECTIONS = ("constraints", "systems", "connections")
+
+
+def read_config(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Mechanism:
+    """The mechanism that a YAML config describes, validated as a whole.
+
+    **Arguments:**
+
+    - `path`: the config; files that it names are relative to it.
+    - `overrides`: `a.b=value` with the YAML path in dots and a YAML value, such as `bodies.link1.mass=3`. They change
+      named parts and may set any key of the schema, but do not add parts; null takes a value away.
+
+    The merged config is kept as `mechanism.config`. Raises `ConfigError`, one line with file, path, what was found and
+    what was wanted.
+    """
+    file = Path(path)
+    config = read_yaml(file)
+    apply_overrides(file, config, overrides)
+    _check_schema(file, config)
+    try:
+        sections = ConfigSection.model_validate({key: value for key, value in config.items() if key != "schema"})
+    except ValidationError as errors:
+        raise _config_error(file, errors) from None
+    except RecursionError:
+        raise ConfigError(file, "", "values nested too deeply", "a YAML config of a few levels") from None
+    try:
+        mechanism = _build(sections, file)
+        mechanism.validate()
+    except ModelError as error:
+        raise ConfigError(file, error.path, error.found, error.wanted) from error
+    mechanism.config = copy.deepcopy(config) | {"name": mechanism.name}
+    return mechanism
+
+
+def _check_schema(file: Path, config: dict[str, Any]) -> None:
+    found = config.get("schema")
+    if found != SCHEMA:
+        slip = difflib.get_close_matches("schema", config, n=1, cutoff=0.7) if found is None else []
+        raise ConfigError(file, "schema", f"nothing but {slip[0]}" if slip else show(found), SCHEMA)
+
+
+def _config_error(file: Path, errors: ValidationError) -> ConfigError:
+    """The first of pydantic's errors in our words, with the number of the others."""
+    first = errors.errors(include_url=False)[0]
+    context = first.get("ctx", {})
+    # Pieces in brackets are tags of unions, or pydantic's mark for the key of a mapping; neither is in the file.
+    keys = [str(key) for key in first["loc"] if not (isinstance(key, str) and key[:1] in "<[")]
+    if context.get("key"):
+        keys.append(context["key"])
+    found = context.get("found") or show(first["input"])
+    if first["type"] == "jmbs":
+        wanted = context["wanted"]
+    elif first["type"] == "literal_error":
+        wanted = context["expected"].strip("'")
+    else:
+        wanted = first["msg"].removeprefix("Input should be ")
+    return ConfigError(file, "/".join(keys), found, wanted, errors.error_count() - 1)
+
+
+def _build(config: ConfigSection, file: Path) -> Mechanism:
+    """The mechanism of a config whose keys and kinds of values are right. Raises `ModelError`."""
+    for key in _ABSENT_SECTIONS:
+        section = getattr(config, key)
+        if section:
+            found = ", ".join(map(str, section)) if isinstance(section, dict | list) else show(section)
+            raise ModelError(key, found, f"no {key} section (not available in this version)")
+    gravity = STANDARD_GRAVITY if config.gravity is None else config.gravity
+    name = file.stem if config.name is None else config.name
+    mechanism = Mechanism(name, gravity, config.environment.temperature, config.seed)
+    for name, body in config.bodies.items():
+        _add_body(mechanism, name, body)
+    for name, store in config.stores.items():
+        _add_store(mechanism, name, store)
+    for name, joint in config.joints.items():
+        _add_joint(mechanism, name, joint, file.parent)
+    for name, load in config.loads.items():
+        _add_load(mechanism, name, load, file.parent)
+    for name, element in config.elements.items():
+        _add_element(mechanism, name, element)
+    mechanism.set_initial(
+        joints={name: _given(values) for name, values in config.initial.joints.items()},
+        bodies={name: _given(values) for name, values in config.initial.bodies.items()},
+    )
+    if config.simulation is not None:
+        mechanism.simulation = _simulation(config.simulation)
+    return mechanism
+
+
+def _given(section: Section) -> dict[str, Any]:
+    """The values of a section that are given or have a default, by key."""
+    return {key: getattr(section, key) for key in type(section).model_fields if getattr(section, key) is not None}
+
+
+def _frame(section: FrameSection | None) -> dict[str, Any] | None:
+    return None if section is None else _given(section)
+
+
+def _source(path: str, value: Any, folder: Path) -> Any:
+    """A constant as it is, or the table that is named."""
+    if not isinstance(value, Table):
+        return value
+    return read_table(path, folder / value.table, value.time, value.columns)
+
+
+def _add_body(mechanism: Mechanism, name: str, section: BodySection) -> None:
+    values = _given(section)
+    if section.shape is not None:
+        values["shape"] = _given(section.shape)
+    mechanism.add_body(name, **values)
+
+
+def _add_store(mechanism: Mechanism, name: str, section: StoreSection) -> None:
+    mechanism.add_store(name, section.capacity, section.temperature)
+
+
+def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: Path) -> None:
+    path = f"joints/{name}"
+    kind: Any = section.type
+    if ":" in section.type:
+        kind = make_user_object(path, section.type, section.parameters)
+    elif section.parameters is not None:
+        wanted = f"no parameters: they belong to package.module:Name, not to {', '.join(JOINT_DIMENSIONS)}"
+        raise ModelError(f"{path}/parameters", show(section.parameters), wanted)
+    mechanism.add_joint(
+        name,
+        kind,
+        section.parent,
+        section.child,
+        _frame(section.parent_frame),
+        _frame(section.child_frame),
+        section.axis,
+        section.axis2,
+        section.pitch,
+        None if section.spring is None else _given(section.spring),
+        None if section.friction is None else _given(section.friction),
+        _source(f"{path}/actuation", section.actuation, folder),
+    )
+
+
+def _add_load(mechanism: Mechanism, name: str, section: LoadSection, folder: Path) -> None:
+    values = {key: _source(f"loads/{name}/{key}", value, folder) for key, value in _given(section).items()}
+    mechanism.add_load(name, **values)
+
+
+def _add_element(mechanism: Mechanism, name: str, section: SpringDamperSection | UserForceSection) -> None:
+    if isinstance(section, SpringDamperSection):
+        values = _given(section)
+        del values["type"]
+        mechanism.add_spring_damper(name, **values)
+        return
+    path = f"elements/{name}"
+    force = make_user_object(path, section.type, section.parameters)
+    if not callable(getattr(force, "wrench", None)):
+        raise ModelError(f"{path}/type", f"{section.type} without wrench", "a class with wrench(t, pose, velocity)")
+    mechanism.add_force(name, section.body, force.wrench)
+
+
+def _simulation(section: SimulationSection) -> SimulationSpec:
+    values = _given(section)
+    tolerance = values.pop("tolerance", None)
+    if tolerance is not None:
+        values |= {"rtol": None, "atol": None} | _given(tolerance)
+    return SimulationSpec(**values)

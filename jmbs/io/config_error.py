@@ -1,0 +1,28 @@
+"""The error of a wrong config: one line with the file, the path inside it, what was found and what was wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jmbs.errors import ModelError
+
+
+class ConfigError(ModelError):
+    """A config file, or a file that it names, is wrong.
+
+    **Arguments:**
+
+    - `file`: the config file.
+    - `path`: where in it, as names joined by `/`; empty for the file as a whole.
+    - `found`, `wanted`: as in `ModelError`.
+    - `others`: how many more mistakes were seen at the same time.
+    """
+
+    def __init__(self, file: Path, path: str, found: object, wanted: str, others: int = 0):
+        super().__init__(path, found, wanted)
+        self.file = file
+        self.others = others
+        more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
+        place = f"{file}: {path}" if path else f"{file}"
+        message = f"{place}: found {found}, wanted {wanted}{more}"
+        self.args = (" ".join(message.splitlines()),)

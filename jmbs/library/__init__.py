@@ -1,0 +1,1 @@
+"""Ready-made components and composites, by energy domain."""

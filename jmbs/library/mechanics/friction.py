@@ -1,0 +1,107 @@
+"""Friction in joints and dampers: viscous, Coulomb and Stribeck, as an Onsager structure that conserves energy."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
+from jmbs.lie import Rn
+
+SMALL = 1e-3
+"""Below this value of `(u / u_reg)^2` the series of `tanh(sqrt(y)) / sqrt(y)` is used; its first omitted term is 1e-17."""
+
+
+class Friction(eqx.Module):
+    """Generalised friction force `mu(u) = D(u) u` with symmetric non-negative `D`; ports `p_r` and `s`.
+
+    Per group of velocity coordinates, `mu = viscous u + s(|u|) (coulomb + (static - coulomb) exp(-(|u|/v_s)^2)) u/|u|`
+    with `s = tanh(|u| / v_reg)`; then
+
+        M = [[theta D, -D u], [-(D u)^T, <u | D u> / theta]],      f = M e / theta0 = (D u, -<u | D u> / theta).
+
+    **Arguments:**
+
+    - `viscous`: (k,) or symmetric non-negative (k, k), N m s/rad or N s/m.
+    - `coulomb`, `static`: (g,) N m or N, one per group.
+    - `stribeck_velocity`, `regularisation_velocity`: (g,) rad/s or m/s.
+    - `momentum`: quantity of the port `p_r`, static.
+    - `groups`: which coordinates have a common magnitude, static; a partition of `range(k)`.
+    """
+
+    viscous: Array
+    coulomb: Float[Array, " g"]
+    static: Float[Array, " g"]
+    stribeck_velocity: Float[Array, " g"]
+    regularisation_velocity: Float[Array, " g"]
+    momentum: Quantity = eqx.field(static=True)
+    groups: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {
+            "p_r": power_port(self.momentum.space, self.momentum.name),
+            "s": power_port(Rn(1), ENTROPY),
+        }
+
+    def damping(self, u: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """`D(u)`."""
+        viscous = self.viscous if self.viscous.ndim == 2 else jnp.diag(self.viscous)
+        dry = jnp.zeros_like(u)
+        for g, members in enumerate(self.groups):
+            index = jnp.asarray(members)
+            square = jnp.sum(u[index] ** 2)
+            regular = self.regularisation_velocity[g]
+            level = self.coulomb[g] + (self.static[g] - self.coulomb[g]) * jnp.exp(-square / self.stribeck_velocity[g] ** 2)
+            dry = dry.at[index].set(level * tanh_ratio(square / regular**2) / regular)
+        return viscous + jnp.diag(dry)
+
+    def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
+        del x
+        return dissipation(self.damping(e["p_r"]), e["p_r"], e.temperature("s"))
+
+
+class ViscousFriction(eqx.Module):
+    """Friction proportional to velocity, `mu(u) = D u`; ports and structure as those of `Friction`.
+
+    **Arguments:** `viscous` (k,) or symmetric non-negative (k, k), N m s/rad or N s/m; `momentum`: static.
+    """
+
+    viscous: Array
+    momentum: Quantity = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {
+            "p_r": power_port(self.momentum.space, self.momentum.name),
+            "s": power_port(Rn(1), ENTROPY),
+        }
+
+    def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
+        del x
+        D = self.viscous if self.viscous.ndim == 2 else jnp.diag(self.viscous)
+        return dissipation(D, e["p_r"], e.temperature("s"))
+
+
+def dissipation(D: Float[Array, "k k"], u: Float[Array, " k"], theta: Float[Array, ""]) -> Float[Array, "k+1 k+1"]:
+    """The Onsager matrix `[[theta D, -D u], [-(D u)^T, <u | D u> / theta]]` of a force `D u` that heats a port."""
+    force = D @ u
+    return jnp.block([[theta * D, -force[:, None]], [-force[None, :], jnp.reshape(u @ force / theta, (1, 1))]])
+
+
+def tanh_ratio(y: Float[Array, ""]) -> Float[Array, ""]:
+    """`tanh(sqrt(y)) / sqrt(y)`, smooth at zero."""
+    small = y < SMALL
+    root = jnp.sqrt(jnp.where(small, jnp.ones_like(y), y))
+    series = 1.0 + y * (-1 / 3 + y * (2 / 15 + y * (-17 / 315 + y * (62 / 2835 - y * 1382 / 155925))))
+    return jnp.where(small, series, jnp.tanh(root) / root)
+
+
+def viscous_friction(damping, momentum: Quantity) -> ViscousFriction:
+    """Purely viscous friction, `mu(u) = damping u`; `damping` (k,) or (k, k)."""
+    return ViscousFriction(jnp.asarray(damping), momentum)

@@ -1,0 +1,246 @@
+"""Joints: kinematics as a holonomic constraint between offset frames, with spring, friction, actuation and heat.
+
+    qdot_r = T_eL_{q_r}(u_r)
+    0 = T*_eL_{q_r}(dV_r) + i*(lambda) + mu(u_r) - tau
+    0 = Ad_{I(q_r)^-1} Ad_{o1^-1} u_1 - Ad_{o2^-1} u_2 + i(u_r)
+    p1.f = Ad*_{o1^-1} Ad*_{I(q_r)^-1} lambda,   p2.f = -Ad*_{o2^-1} lambda
+
+`lambda` is the wrench that the joint exerts on body 2, in its joint frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.ephs import ENTROPY, Closure, Environment, Interface, Quantity, System, pattern, power_port, state_port
+from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
+from jmbs.library.mechanics.friction import Friction
+from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, pose, quaternion_to_rotation, tangent
+
+TWIST = momentum_quantity(SE3)
+
+
+def relative_momentum(group: AbstractGroup) -> Quantity:
+    """The momentum conjugate to a joint's velocity `u_r`."""
+    return Quantity(Rn(group.dim), f"relative_momentum_{group.name}")
+
+
+def adjoint_matrix(q: Float[Array, "3 4"]) -> Float[Array, "6 6"]:
+    """`Ad_q` on SE(3) as a matrix: `[[R, 0], [hat(r) R, R]]`, angular part first."""
+    R = q[:, :3]
+    return jnp.block([[R, jnp.zeros_like(R)], [hat(q[:, 3]) @ R, R]])
+
+
+class Offset(eqx.Module):
+    """A joint frame fixed to a body: `pj.e = Ad_{o^-1} p.e`, and `p.f = -Ad*_{o^-1} pj.f`.
+
+    On SO(3)xR3 the body's velocity is first turned into body axes, `H(R) = diag(id, R^T)`: the only legal converter
+    between configuration groups; then there is a state port `q` too.
+
+    **Arguments:** `position` (3,) m and `quaternion` (4,) wxyz of the joint frame in the body frame.
+    """
+
+    position: Float[Array, "3"]
+    quaternion: Float[Array, "4"]
+    group: AbstractGroup = eqx.field(static=True, default=SE3)
+    output: ClassVar[str] = "pj"
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        momentum = momentum_quantity(self.group)
+        ports = {"p": power_port(momentum.space, momentum.name), "pj": power_port(TWIST.space, TWIST.name)}
+        if self.group == SO3xR3:
+            ports["q"] = state_port(self.group, "pose")
+        return ports
+
+    @property
+    def frame(self) -> Float[Array, "3 4"]:
+        """The joint frame's pose `o` in the body frame."""
+        return pose(quaternion_to_rotation(self.quaternion), self.position)
+
+    def ratio(self, x) -> Float[Array, "6 6"]:
+        back = adjoint_matrix(SE3.inverse(self.frame))
+        if self.group == SO3xR3:
+            to_body = x["q"][:, :3].T
+            back = jnp.concatenate([back[:, :3], back[:, 3:] @ to_body], axis=1)
+        return back
+
+
+class Ground(eqx.Module):
+    """The world as a body that never moves: `p.e = 0`, any wrench."""
+
+    output: ClassVar[str] = "p"
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"p": power_port(TWIST.space, TWIST.name)}
+
+    def ratio(self, x) -> Float[Array, "6 0"]:
+        del x
+        return jnp.zeros((6, 0))
+
+
+class HolonomicConstraint(eqx.Module):
+    """Joint kinematics: `0 = Ad_{I(q_r)^-1} p_j1.e - p_j2.e + i(p_r.e)`; the multiplier is the wrench on body 2.
+
+    **Arguments:** `motion`: the configuration group K and the map I (see `jmbs.lie.AbstractJointMotion`).
+    """
+
+    motion: Any
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        momentum = relative_momentum(self.motion.group)
+        return {
+            "q_r": state_port(self.motion.group, "relative_pose"),
+            "p_r": power_port(momentum.space, momentum.name),
+            "p_j1": power_port(TWIST.space, TWIST.name),
+            "p_j2": power_port(TWIST.space, TWIST.name),
+        }
+
+    def structure(self, x):
+        q = x["q_r"]
+        back = SE3.inverse(self.motion.inclusion(q))
+        identity = jnp.eye(6, dtype=back.dtype)
+        return None, jnp.concatenate([tangent(self.motion, q), adjoint_matrix(back), -identity], axis=1)
+
+
+class JointPotential(eqx.Module):
+    """A joint spring `V = 1/2 <d | K d>`, `d = log(rest^-1 q_r)`; port `q_r`. See `NoPotential` for a joint without.
+
+    **Arguments:** `stiffness` (k,) or (k, k), N m/rad or N/m; `rest`: coordinates of K (wxyz for rotations).
+    """
+
+    stiffness: Array
+    rest: Array
+    group: AbstractGroup = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"q_r": power_port(self.group, "relative_pose")}
+
+    def energy(self, x) -> Float[Array, ""]:
+        rest = self.group.from_coordinates(self.rest)
+        d = self.group.log(self.group.compose(self.group.inverse(rest), x["q_r"]))
+        force = self.stiffness @ d if self.stiffness.ndim == 2 else self.stiffness * d
+        return 0.5 * jnp.sum(d * force)
+
+
+class NoPotential(eqx.Module):
+    """Holds the joint's state `q_r` without storing energy: the place of a spring where there is none."""
+
+    group: AbstractGroup = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"q_r": power_port(self.group, "relative_pose")}
+
+    def energy(self, x) -> Float[Array, ""]:
+        return jnp.zeros((), x["q_r"].dtype)
+
+
+def joint(
+    motion,
+    offset1: Offset,
+    offset2: Offset,
+    potential: JointPotential | NoPotential,
+    friction: Friction,
+    heats_environment: bool = True,
+) -> System:
+    """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`.
+
+    Outer ports: `p1`, `p2` (momenta of the bodies), `q1`, `q2` (states of bodies on SO(3)xR3 only), `p_r` (actuation),
+    and `s` where friction heats something other than its own environment box.
+    """
+    group = motion.group
+    boxes: dict[str, Any] = {
+        "hc": HolonomicConstraint(motion),
+        "o1": offset1,
+        "o2": offset2,
+        "pe": potential,
+        "pkc": PotentialKineticCoupling(Quantity(group, "relative_pose"), relative_momentum(group), ("q_r", "p_r")),
+        "mf": friction,
+    }
+    junctions = {
+        "q_r": "pe.q_r pkc.q_r hc.q_r",
+        "p_r": "pkc.p_r mf.p_r hc.p_r",
+        "p_j1": "o1.pj hc.p_j1",
+        "p_j2": "o2.pj hc.p_j2",
+        "p1": "o1.p",
+        "p2": "o2.p",
+        "s": "mf.s",
+    }
+    outer = {"p1": "p1", "p2": "p2", "p_r": "p_r"}
+    for number, offset in (("1", offset1), ("2", offset2)):
+        if "q" in offset.ports:
+            junctions[f"q{number}"] = f"o{number}.q"
+            outer[f"q{number}?"] = f"q{number}"
+    if heats_environment:
+        boxes["env"] = Environment()
+        junctions["s"] += " env.s"
+    else:
+        outer["s"] = "s"
+    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+
+
+def joint_closure(name: str, parent: str | None, child: str) -> Closure:
+    """The position-level closure `q1 o1 I(q_r) = q2 o2` of the joint in box `name`.
+
+    **Arguments:** boxes of the parent (None: ground) and of the child, rigid bodies in the same pattern.
+    """
+    parts = (f"{name}/hc", f"{name}/o1", f"{name}/o2")
+    states = ((f"{name}/pe", "q_r"), (f"{child}/pe", "q"))
+    if parent is None:
+        return Closure(name, parts[0], parts, states, _ground_residual)
+    return Closure(name, parts[0], parts, (*states, (f"{parent}/pe", "q")), _residual)
+
+
+def relative_pose(q1, o1, q2, o2) -> Float[Array, "3 4"]:
+    """The child's joint frame in the parent's: `o1^-1 q1^-1 q2 o2`, composed in SE(3) whatever the bodies' groups."""
+    return SE3.compose(SE3.inverse(SE3.compose(q1, o1)), SE3.compose(q2, o2))
+
+
+def closure_gap(residual: Any) -> Any:
+    """For the residual of a joint: a function of the same arguments that gives its gap whatever the integrated `q_r`.
+
+    The joint element is first moved to the one nearest to the bodies' poses; what is left, `(rotation vector, gap)`
+    (6,) rad and m in the parent's joint frame, no motion of the joint can close.
+    """
+
+    def gap(parts, states) -> Float[Array, "6"]:
+        motion = parts[0].motion
+        q_r = states[0]
+        error = residual(parts, states)
+        if motion.group.dim:
+            i = tangent(motion, q_r)
+            step = -jnp.linalg.solve(i.T @ i, i.T @ error)
+            q_r = motion.group.compose(q_r, motion.group.exp(step))
+        return residual(parts, (q_r, *states[1:]))
+
+    return gap
+
+
+def _residual(parts, states) -> Float[Array, "6"]:
+    constraint, offset1, offset2 = parts
+    q_r, q2, q1 = states
+    error = relative_pose(q1, offset1.frame, q2, offset2.frame)
+    return -SE3.log(SE3.compose(SE3.inverse(constraint.motion.inclusion(q_r)), error))
+
+
+def _ground_residual(parts, states) -> Float[Array, "6"]:
+    q_r, q2 = states
+    return _residual(parts, (q_r, q2, SE3.identity(q2.dtype)))
+
+
+def heat_quantity() -> Quantity:
+    """Entropy, as exchanged at thermal ports."""
+    return Quantity(Rn(1), ENTROPY)

@@ -1,0 +1,255 @@
+"""The validated description of a joint with its spring, friction and actuation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.values import Frame, TableSpec, constant_or_table
+
+# Number of joint velocities of each type.
+JOINT_DIMENSIONS = {
+    "fixed": 0,
+    "revolute": 1,
+    "prismatic": 1,
+    "screw": 1,
+    "cylindrical": 2,
+    "planar": 3,
+    "spherical": 3,
+    "universal": 2,
+    "free": 6,
+}
+# Types whose spring energy is quadratic in the logarithm of the whole motion, with the numbers of one rest motion.
+_REST_OF_GROUP = {"planar": [0.0] * 3, "spherical": [1.0, 0, 0, 0], "free": [0.0, 0, 0, 1, 0, 0, 0]}
+# How many magnitudes dry friction acts on: spherical the angular one, planar and free (translational, angular).
+_DRY_PARTS = {"spherical": 1, "planar": 2, "free": 2}
+_WITHOUT_AXIS = ("fixed", "spherical", "free")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpringSpec:
+    """A spring on the joint's motion; in a `JointSpec` of k velocities it holds
+
+    - `stiffness`: `(k,)`, or `(k, k)` for planar, spherical and free joints (N m/rad, N/m; `v` order);
+    - `rest`: `(k,)` coordinates (planar: x, y, angle); spherical: `(4,)` wxyz; free: `(7,)` position then wxyz.
+    """
+
+    stiffness: Any
+    rest: Any = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrictionSpec:
+    """Friction on the joint's velocity; in a `JointSpec` of k velocities it holds
+
+    - `viscous`: `(k,)`, or `(k, k)` for planar, spherical and free joints or where a matrix was given;
+    - `coulomb`, `static` (N m or N) and `stribeck_velocity`, `regularisation_velocity` (rad/s or m/s): `(k,)`;
+      spherical: `(1,)`; planar and free: `(2,)`, translational then angular;
+    - `heats`: `environment` or the name of a thermal store.
+    """
+
+    viscous: Any = 0.0
+    coulomb: Any = 0.0
+    static: Any = None
+    stribeck_velocity: Any = 0.1
+    regularisation_velocity: Any = 1e-3
+    heats: str = "environment"
+
+
+def _record(path: str, value: Any, cls: type) -> Any:
+    """An instance of the record `cls` from itself or a mapping, with unknown or missing keys refused."""
+    if value is None or isinstance(value, cls):
+        return value
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if not isinstance(value, Mapping):
+        raise ModelError(path, checks.show(value), f"a mapping with the keys {', '.join(fields)}")
+    for key in value:
+        if key not in fields:
+            raise ModelError(f"{path}/{key}", "an unknown key", f"a known one{checks.nearest(key, fields)}")
+    if cls is SpringSpec and value.get("stiffness") is None:
+        raise ModelError(f"{path}/stiffness", "nothing", "the spring's stiffness")
+    return cls(**{key: entry for key, entry in value.items() if entry is not None})
+
+
+def _spring(path: str, spring: SpringSpec, kind: str, size: int, motion: Any) -> SpringSpec:
+    """The spring with its values broadcast to the joint's `size` velocities."""
+    if kind in _REST_OF_GROUP:
+        stiffness = checks.non_negative_matrix(f"{path}/stiffness", spring.stiffness, size)
+    else:
+        stiffness = checks.per_coordinate_non_negative(f"{path}/stiffness", spring.stiffness, size)
+    rest_path = f"{path}/rest"
+    default = _REST_OF_GROUP.get(kind, 0.0)
+    rest = default if spring.rest is None else spring.rest
+    match kind:
+        case "spherical":
+            rest = checks.unit_quaternion(rest_path, rest)
+        case "free":
+            pose = checks.vector(rest_path, rest, 7, "a pose, 7 numbers: position then wxyz")
+            rest = checks.freeze(np.concatenate([pose[:3], checks.unit_quaternion(rest_path, pose[3:])]))
+        case "planar":
+            rest = checks.vector(rest_path, rest, 3, "3 numbers: x, y, angle")
+        case _ if _coordinate_size(motion, size) != size:
+            # Only the user's group knows its coordinates; None stands for its identity.
+            coordinates = _coordinate_size(motion, size)
+            rest = None if spring.rest is None else checks.vector(rest_path, rest, coordinates)
+        case _:
+            rest = checks.per_coordinate(rest_path, rest, size)
+    return SpringSpec(stiffness, rest)
+
+
+def _coordinate_size(motion: Any, default: int) -> int:
+    """How many coordinates `q` of a user's joint has, as its group says."""
+    size = getattr(getattr(motion, "group", None), "coordinate_size", None)
+    return size if isinstance(size, int) else default
+
+
+def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> FrictionSpec:
+    """The friction with its values broadcast to the joint's `size` velocities, or to its dry parts."""
+    parts = _DRY_PARTS.get(kind, size)
+    viscous = checks.non_negative_matrix(f"{path}/viscous", friction.viscous, size)
+    if kind not in _DRY_PARTS and (size == 1 or np.ndim(friction.viscous) < 2):
+        viscous = checks.freeze(np.diag(viscous))
+    coulomb = checks.per_coordinate_non_negative(f"{path}/coulomb", friction.coulomb, parts)
+    static = coulomb
+    if friction.static is not None:
+        static = checks.per_coordinate_non_negative(f"{path}/static", friction.static, parts)
+        if np.any(static < coulomb):
+            raise ModelError(
+                f"{path}/static", checks.show(friction.static), f"at least coulomb, {checks.show(friction.coulomb)}"
+            )
+    velocities = {
+        key: checks.per_coordinate_non_negative(f"{path}/{key}", getattr(friction, key), parts, positive=True)
+        for key in ("stribeck_velocity", "regularisation_velocity")
+    }
+    heats = checks.reference(f"{path}/heats", friction.heats)
+    return FrictionSpec(viscous, coulomb, static, heats=heats, **velocities)
+
+
+def _motion_dimension(path: str, motion: Any) -> int:
+    """The number of joint velocities of a user's joint, from its configuration group."""
+    for attribute in ("group", "inclusion"):
+        if isinstance(motion, type) or not hasattr(motion, attribute):
+            known = f"one of {', '.join(JOINT_DIMENSIONS)}, or a joint object with the attributes group and inclusion"
+            raise ModelError(path, checks.show(motion), known)
+    size = getattr(motion.group, "dim", None)
+    if not isinstance(size, int):
+        raise ModelError(path, f"the group {checks.show(motion.group)} without dim", "a group of jmbs.lie")
+    return size
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointSpec:
+    """A joint between the body `parent` (or ground) and the body `child`.
+
+    `type` is one of `JOINT_DIMENSIONS`, or given as an object with `group` and `inclusion`, kept as `motion`, whose
+    class name `type` then is. `axis` and `axis2` `(3,)` are of unit length, in the joint frame, None where they have
+    no meaning; the default axis is z. `pitch` m/rad, screw only. `actuation`: `(k,)` or a table of k columns, acting
+    on the joint velocity. Raises `ModelError` with paths below `joints/<name>`.
+    """
+
+    name: str
+    type: Any
+    parent: str
+    child: str
+    parent_frame: Frame = dataclasses.field(default_factory=Frame)
+    child_frame: Frame = dataclasses.field(default_factory=Frame)
+    axis: np.ndarray | None = None
+    axis2: np.ndarray | None = None
+    pitch: float | None = None
+    spring: SpringSpec | None = None
+    friction: FrictionSpec | None = None
+    actuation: np.ndarray | TableSpec | None = None
+    motion: Any = dataclasses.field(default=None, init=False)
+    dimension: int = dataclasses.field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        path = f"joints/{checks.name(f'joints/{self.name}', self.name)}"
+        type_path = f"{path}/type"
+        if isinstance(self.type, str):
+            kind, motion = checks.choice(type_path, self.type, JOINT_DIMENSIONS), None
+            size = JOINT_DIMENSIONS[kind]
+        else:
+            kind, motion = type(self.type).__name__, self.type
+            size = _motion_dimension(type_path, motion)
+        values: dict[str, Any] = {"type": kind, "motion": motion, "dimension": size}
+        values |= self._bodies_and_frames(path)
+        values |= self._geometry(path, "" if motion is not None else kind)
+        values |= self._elements(path, "" if motion is not None else kind, size, motion)
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def _bodies_and_frames(self, path: str) -> dict[str, Any]:
+        parent = checks.reference(f"{path}/parent", self.parent)
+        child = checks.reference(f"{path}/child", self.child)
+        if child == "ground":
+            raise ModelError(f"{path}/child", "ground", "a body (ground can only be the parent)")
+        if parent == child:
+            raise ModelError(f"{path}/child", child, f"a body other than the parent {parent}")
+        frames = {key: Frame.make(f"{path}/{key}", getattr(self, key)) for key in ("parent_frame", "child_frame")}
+        return {"parent": parent, "child": child, **frames}
+
+    def _geometry(self, path: str, kind: str) -> dict[str, Any]:
+        """Axes and pitch; `kind` is empty for a user's joint, which takes parameters instead."""
+        label = kind or "user-defined"
+        has_axis = kind != "" and kind not in _WITHOUT_AXIS
+        for key, allowed in {"axis": has_axis, "axis2": kind == "universal", "pitch": kind == "screw"}.items():
+            value = getattr(self, key)
+            if value is not None and not allowed:
+                raise ModelError(f"{path}/{key}", checks.show(value), f"no {key}: a {label} joint has none")
+        values: dict[str, Any] = {}
+        if has_axis:
+            values["axis"] = checks.direction(f"{path}/axis", [0, 0, 1] if self.axis is None else self.axis)
+        if kind == "screw":
+            values["pitch"] = checks.number(f"{path}/pitch", self.pitch, unit="m/rad")
+        if kind == "universal":
+            values["axis2"] = checks.direction(f"{path}/axis2", self.axis2)
+            if np.linalg.norm(np.cross(values["axis"], values["axis2"])) < checks.UNIT_TOLERANCE:
+                raise ModelError(f"{path}/axis2", checks.show(self.axis2), "a direction not parallel to axis")
+        return values
+
+    def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
+        """Spring, friction and actuation, all acting on the joint velocity."""
+        if size == 0:
+            for key in ("spring", "friction", "actuation"):
+                if getattr(self, key) is not None:
+                    raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
+            return {}
+        spring = _record(f"{path}/spring", self.spring, SpringSpec)
+        friction = _record(f"{path}/friction", self.friction, FrictionSpec)
+        actuation_path = f"{path}/actuation"
+        return {
+            "spring": None if spring is None else _spring(f"{path}/spring", spring, kind, size, motion),
+            "friction": None if friction is None else _friction(f"{path}/friction", friction, kind, size),
+            "actuation": None
+            if self.actuation is None
+            else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
+        }
+
+    def initial_values(self, path: str, q: Any, v: Any) -> dict[str, np.ndarray | None]:
+        """Checked initial `q` and `v` `(k,)`; `q` is wxyz for spherical, position then wxyz for free joints.
+
+        For a user's joint it has as many numbers as its group has coordinates. Raises `ModelError`.
+        """
+        kind = "" if self.motion is not None else self.type
+        q_path, k = f"{path}/q", self.dimension
+        if q is not None:
+            match kind:
+                case "spherical":
+                    q = checks.unit_quaternion(q_path, q)
+                case "free":
+                    q = checks.vector(q_path, q, 7, "7 numbers: position then wxyz")
+                    q = checks.freeze(np.concatenate([q[:3], checks.unit_quaternion(q_path, q[3:])]))
+                case "":
+                    q = self._coordinates(q_path, q, _coordinate_size(self.motion, k))
+                case _:
+                    q = self._coordinates(q_path, q, k)
+        return {"q": q, "v": None if v is None else self._coordinates(f"{path}/v", v, k)}
+
+    def _coordinates(self, path: str, value: Any, size: int) -> np.ndarray:
+        value = [value] if size == 1 and checks.is_number(value) else value
+        return checks.vector(path, value, size, f"{size} finite number{'' if size == 1 else 's'} ({self.type} joint)")

@@ -1,0 +1,95 @@
+"""How bodies are placed along joints: the order, and the start of an assembly."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from jmbs.lie import SE3, quaternion_to_rotation
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Placement:
+    """The static plan of an assembly.
+
+    **Arguments:**
+
+    - `bodies`, `joints`: names; `parent` and `child` index bodies per joint, parent -1 for ground.
+    - `order`: how bodies are placed: `(joint, placed body, forward)` in sequence.
+    - `roots`: bodies that are placed first, as given or at the origin.
+    """
+
+    bodies: tuple[str, ...]
+    joints: tuple[str, ...]
+    parent: tuple[int, ...]
+    child: tuple[int, ...]
+    order: tuple[tuple[int, int, bool], ...]
+    roots: tuple[int, ...]
+
+
+def make_placement(bodies, joints, given_bodies: set[str], given_joints: set[str]) -> Placement:
+    """Plans in which order bodies are placed, starting from the ground and from bodies whose pose is given.
+
+    **Arguments:** `bodies`: names; `joints`: name to `(parent, child)`; `given_bodies`: those with a given pose;
+    `given_joints`: those with given coordinates, which are preferred to carry the placement.
+    """
+    index = {name: i for i, name in enumerate(bodies)}
+    ends = [(index.get(parent, -1), index[child]) for parent, child in joints.values()]
+    names = tuple(joints)
+    placed = {-1} | {index[name] for name in given_bodies}
+    roots = sorted(placed - {-1})
+    order: list[tuple[int, int, bool]] = []
+    while len(placed) <= len(bodies):
+        step = _next(names, ends, placed, given_joints)
+        if step is None:
+            loose = min(set(index.values()) - placed)
+            roots.append(loose)
+            placed.add(loose)
+            continue
+        order.append(step)
+        placed.add(step[1])
+    parent, child = (tuple(e[i] for e in ends) for i in (0, 1))
+    return Placement(tuple(bodies), names, parent, child, tuple(order), tuple(roots))
+
+
+def _next(names, ends, placed, given_joints) -> tuple[int, int, bool] | None:
+    candidates = []
+    for j, (parent, child) in enumerate(ends):
+        if parent in placed and child not in placed:
+            candidates.append((names[j] not in given_joints, j, child, True))
+        elif child in placed and parent not in placed:
+            candidates.append((names[j] not in given_joints, j, parent, False))
+    if not candidates:
+        return None
+    _, joint, body, forward = min(candidates)
+    return joint, body, forward
+
+
+def place_along_joints(
+    plan: Placement, motions, offsets1, offsets2, q: list[Array], given_bodies: dict[str, Any], dtype
+) -> list[Float[Array, "3 4"]]:
+    """Poses of all bodies from joint elements, roots where they are given or at the origin.
+
+    **Arguments:** per joint its motion, offset poses (3, 4) on parent and child, and element `q`.
+    """
+    poses: dict[int, Array] = {-1: SE3.identity(dtype)}
+    for body in plan.roots:
+        poses[body] = _given_pose(given_bodies.get(plan.bodies[body], {}), dtype)
+    for j, body, forward in plan.order:
+        link = motions[j].inclusion(q[j])
+        if forward:
+            frame = SE3.compose(SE3.compose(poses[plan.parent[j]], offsets1[j]), link)
+            poses[body] = SE3.compose(frame, SE3.inverse(offsets2[j]))
+        else:
+            frame = SE3.compose(SE3.compose(poses[plan.child[j]], offsets2[j]), SE3.inverse(link))
+            poses[body] = SE3.compose(frame, SE3.inverse(offsets1[j]))
+    return [poses[b] for b in range(len(plan.bodies))]
+
+
+def _given_pose(given, dtype) -> Float[Array, "3 4"]:
+    pose = SE3.identity(dtype)
+    if given.get("quaternion") is not None:
+        pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
+    return pose if given.get("position") is None else pose.at[:, 3].set(given["position"])

@@ -1,0 +1,93 @@
+"""The validated description of how a mechanism is to be simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import checks
+
+METHODS = (
+    *("euler", "heun", "midpoint", "ralston", "bosh3", "rk4", "tsit5", "dopri5", "dopri8"),
+    *("implicit_euler", "kvaerno3", "kvaerno4", "kvaerno5"),
+)
+# These compute no error estimate, so only a fixed step makes sense for them.
+METHODS_WITHOUT_ERROR_ESTIMATE = ("euler", "rk4")
+FORMULATIONS, ABSENT_FORMULATIONS = ("absolute",), ("tree",)
+CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS = ("none", "baumgarte", "project"), ("ggl",)
+# Below about eight units in the last place of float32 an error estimate is only rounding.
+DEFAULT_TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
+DEFAULT_SAMPLES = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulationSpec:
+    """Time span, method and constraint treatment of a simulation.
+
+    - `t0`, `t1`, `save_every` in s; `t1` None: not said yet (then `save_every` may be None too); the default
+      `save_every` is a hundredth of the span.
+    - Either `dt` (s, fixed step; then `rtol` and `atol` are None) or tolerances; default both 1e-8, in float32 1e-5.
+    - `formulation`: absolute; `method`: one of `METHODS`; `constraints`: none, baumgarte or project;
+      `precision`: float32 or float64; `max_steps`: None or a positive number of steps.
+
+    Raises `ModelError` with paths below `simulation`.
+    """
+
+    t1: float | None = None
+    save_every: float | None = None
+    formulation: str = "absolute"
+    method: str = "tsit5"
+    dt: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    constraints: str = "project"
+    precision: str = "float64"
+    t0: float = 0.0
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        values: dict[str, Any] = self._times()
+        checks.choice("simulation/formulation", self.formulation, FORMULATIONS, ABSENT_FORMULATIONS)
+        checks.choice("simulation/method", self.method, METHODS)
+        checks.choice("simulation/constraints", self.constraints, CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS)
+        checks.choice("simulation/precision", self.precision, DEFAULT_TOLERANCE)
+        values |= self._step_size()
+        steps = self.max_steps
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
+            raise ModelError("simulation/max_steps", checks.show(steps), "a positive whole number")
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def _times(self) -> dict[str, float]:
+        t0 = checks.number("simulation/t0", self.t0, unit="s")
+        values = {"t0": t0}
+        if self.t1 is not None:
+            t1 = values["t1"] = checks.number("simulation/t1", self.t1, unit="s")
+            if t1 <= t0:
+                raise ModelError("simulation/t1", checks.show(self.t1), f"a time after t0 = {t0:g} s")
+            values["save_every"] = (t1 - t0) / DEFAULT_SAMPLES
+        if self.save_every is not None:
+            values["save_every"] = checks.number("simulation/save_every", self.save_every, positive=True, unit="s")
+        return values
+
+    def _step_size(self) -> dict[str, float]:
+        has_tolerance = self.rtol is not None or self.atol is not None
+        if self.dt is not None:
+            if has_tolerance:
+                wanted = "only one of dt and tolerance (null takes the other away)"
+                raise ModelError("simulation", "both dt and tolerance", wanted)
+            return {"dt": checks.number("simulation/dt", self.dt, positive=True, unit="s")}
+        if self.method in METHODS_WITHOUT_ERROR_ESTIMATE:
+            wanted = f"a fixed step dt, since {self.method} has no error estimate"
+            raise ModelError("simulation/dt", "a tolerance" if has_tolerance else "nothing", wanted)
+        default = DEFAULT_TOLERANCE[self.precision]
+        values = {}
+        for key in ("rtol", "atol"):
+            given = getattr(self, key)
+            value = default if given is None else given
+            values[key] = checks.number(f"simulation/tolerance/{key}", value, non_negative=True)
+        if math.isclose(values["rtol"], 0) and math.isclose(values["atol"], 0):
+            raise ModelError("simulation/tolerance", "rtol and atol both zero", "at least one positive")
+        return values

@@ -1,0 +1,35 @@
+"""Lie groups on plain arrays: poses, rotations, their charts, and the lower pairs as subgroups of SE(3)."""
+
+from jmbs.lie.group import AbstractGroup as AbstractGroup
+from jmbs.lie.pose import pose as pose
+from jmbs.lie.pose import rotation as rotation
+from jmbs.lie.pose import translation as translation
+from jmbs.lie.product import Product as Product
+from jmbs.lie.quaternion import quaternion_to_rotation as quaternion_to_rotation
+from jmbs.lie.quaternion import rotation_to_quaternion as rotation_to_quaternion
+from jmbs.lie.quaternion import wxyz_to_xyzw as wxyz_to_xyzw
+from jmbs.lie.quaternion import xyzw_to_wxyz as xyzw_to_wxyz
+from jmbs.lie.r_n import Rn as Rn
+from jmbs.lie.se2 import SE2 as SE2
+from jmbs.lie.se3 import SE3 as SE3
+from jmbs.lie.so3 import SO3 as SO3
+from jmbs.lie.so3_r3 import SO3xR3 as SO3xR3
+from jmbs.lie.subgroups import AbstractJointMotion as AbstractJointMotion
+from jmbs.lie.subgroups import AbstractLowerPair as AbstractLowerPair
+from jmbs.lie.subgroups import Cylindrical as Cylindrical
+from jmbs.lie.subgroups import Fixed as Fixed
+from jmbs.lie.subgroups import Free as Free
+from jmbs.lie.subgroups import Planar as Planar
+from jmbs.lie.subgroups import Prismatic as Prismatic
+from jmbs.lie.subgroups import Revolute as Revolute
+from jmbs.lie.subgroups import Screw as Screw
+from jmbs.lie.subgroups import Spherical as Spherical
+from jmbs.lie.subgroups import Universal as Universal
+from jmbs.lie.subgroups import tangent as tangent
+from jmbs.lie.vectors import cross as cross
+from jmbs.lie.vectors import dot as dot
+from jmbs.lie.vectors import hat as hat
+from jmbs.lie.vectors import multiply as multiply
+from jmbs.lie.vectors import rotate as rotate
+from jmbs.lie.vectors import rotate_back as rotate_back
+from jmbs.lie.vectors import vee as vee

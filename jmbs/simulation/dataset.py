@@ -1,0 +1,214 @@
+"""A trajectory as a labelled `xarray.Dataset`: the layout of result files, schema `jmbs-result/1`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import ArrayLike
+
+from jmbs.errors import ModelError
+from jmbs.simulation.status import Status, members, message, status_name
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from jmbs.simulation.trajectory import Trajectory
+
+RESULT_SCHEMA = "jmbs-result/1"
+
+# Field of `Trajectory` -> (unit, long name) of the account kept as scalars over time.
+ACCOUNT: dict[str, tuple[str, str]] = {
+    "kinetic": ("J", "kinetic energy"),
+    "potential": ("J", "potential energy: gravity, zero at the world origin, plus springs"),
+    "total": ("J", "kinetic plus potential energy"),
+    "supplied": ("J", "work supplied since the start by actuation, loads and prescribed motion"),
+    "dissipated": ("J", "mechanical or electrical energy turned to heat since the start"),
+    "entropy_produced": ("J/K", "entropy produced since the start"),
+    "exergy_destroyed": ("J", "environment temperature times entropy produced"),
+    "first_law_residual": ("J", "change of stored energy plus heat to the environment minus work supplied"),
+    "projection_work": ("J", "energy added by constraint stabilisation since the start"),
+}
+WRENCH_NAMES = ("torque_x", "torque_y", "torque_z", "force_x", "force_y", "force_z")
+WRENCH_UNITS = ("N m", "N m", "N m", "N", "N", "N")
+
+
+def dataset_of(trajectory: Trajectory) -> xr.Dataset:
+    """The dataset of a concrete trajectory with at most one batch axis; see `Trajectory.to_xarray`."""
+    import xarray as xr  # here, because it takes longer to import than the rest of jmbs and few callers need it
+
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trajectory)):
+        raise ModelError("trajectory", "traced arrays", "concrete ones; call `to_xarray` outside jit, vmap and grad")
+    if trajectory.ts.ndim > 2:
+        raise ModelError("trajectory", f"times of shape {trajectory.ts.shape}", "at most one batch axis before time")
+    trajectory = jax.device_get(trajectory)
+    batched = trajectory.ts.ndim == 2
+    lead = ("member",) if batched else ()
+
+    variables = _body_variables(trajectory) | _joint_variables(trajectory) | _other_variables(trajectory)
+    variables = {name: (lead + dims, data, attrs) for name, (dims, data, attrs) in variables.items()}
+    coordinates = _coordinates(trajectory)
+    attributes: dict[str, Any] = {
+        "result_schema": RESULT_SCHEMA,
+        "jmbs_version": trajectory.labels.version,
+        "name": trajectory.labels.name,
+        "config": trajectory.labels.config_json,
+        "method": trajectory.labels.method,
+    }
+    if batched:
+        outcome, summary = _batch_outcome(trajectory)
+        variables |= outcome
+        attributes |= summary
+    else:
+        attributes |= _outcome(trajectory)
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def _coordinates(trajectory: Trajectory) -> dict[str, Any]:
+    labels = trajectory.labels
+    times, shared = _time_axis(trajectory.ts)
+    coordinates: dict[str, Any] = {"time": ("time", times, {"units": "s", "long_name": "time"})}
+    if trajectory.ts.ndim == 2:
+        coordinates["member"] = ("member", np.arange(trajectory.ts.shape[0]), {"units": "1", "long_name": "member"})
+    if not shared:
+        attrs = {"units": "s", "long_name": "time of each member"}
+        coordinates["member_time"] = (("member", "time"), trajectory.ts, attrs)
+    if labels.bodies:
+        coordinates["body"] = ("body", list(labels.bodies), {"long_name": "body"})
+        coordinates["xyz"] = ("xyz", list("xyz"), {"long_name": "vector component"})
+        coordinates["wxyz"] = ("wxyz", list("wxyz"), {"long_name": "quaternion component"})
+    if labels.joints and trajectory.reaction is not None:
+        attrs = {"units": ", ".join(WRENCH_UNITS), "long_name": "wrench component, torque first"}
+        coordinates["wrench"] = ("wrench", list(WRENCH_NAMES), attrs)
+    if labels.joints:
+        coordinates["joint"] = ("joint", list(labels.joints), {"long_name": "joint"})
+    for symbol, kind, joint, names, units in _coordinate_sets(trajectory):
+        dim = _coordinate_dim(trajectory, symbol, joint)
+        attrs = {"units": ", ".join(units), "long_name": f"names of the {kind} of {joint}"}
+        coordinates[dim] = (dim, list(names), attrs)
+    return coordinates
+
+
+def _time_axis(ts: ArrayLike) -> tuple[np.ndarray, bool]:
+    """The `time` coordinate (T,), and whether it holds for every member (times after a failure aside).
+
+    Members that saved at different times share an index instead.
+    """
+    ts = np.asarray(ts)
+    finite = np.isfinite(ts)
+    if ts.ndim == 1:
+        return np.where(finite, ts, np.nan), True
+    latest = np.max(np.where(finite, ts, -np.inf), axis=0)
+    if np.all(~finite | (ts == latest)):
+        return np.where(np.isfinite(latest), latest, np.nan), True
+    return np.arange(ts.shape[1], dtype=ts.dtype), False
+
+
+def _body_variables(trajectory: Trajectory) -> dict[str, Any]:
+    fields = (
+        ("position", "xyz", "m", "position of the centre of mass, world axes"),
+        ("quaternion", "wxyz", "1", "orientation, body to world, scalar first"),
+        ("angular_velocity", "xyz", "rad/s", "angular velocity, body axes"),
+        ("velocity", "xyz", "m/s", "velocity of the centre of mass, world axes"),
+    )
+    bodies = trajectory.labels.bodies
+    if not bodies:
+        return {}
+    return {
+        field: (
+            ("time", "body", axis),
+            np.stack([getattr(trajectory, field)[body] for body in bodies], axis=-2),
+            {"units": unit, "long_name": name},
+        )
+        for field, axis, unit, name in fields
+    }
+
+
+def _joint_variables(trajectory: Trajectory) -> dict[str, Any]:
+    variables: dict[str, Any] = {}
+    joints = trajectory.labels.joints
+    for symbol, kind, joint, _, units in _coordinate_sets(trajectory):
+        attrs = {"units": _joined(units), "long_name": f"{kind} of {joint}"}
+        dims = ("time", _coordinate_dim(trajectory, symbol, joint))
+        variables[f"{symbol}_{joint}"] = (dims, getattr(trajectory, symbol)[joint], attrs)
+    if joints and trajectory.reaction is not None:
+        attrs = {
+            "units": ", ".join(WRENCH_UNITS),
+            "long_name": "wrench of the joint on the child, at and in the child's joint frame",
+        }
+        stacked = np.stack([trajectory.reaction[joint] for joint in joints], axis=-2)
+        variables["reaction"] = (("time", "joint", "wrench"), stacked, attrs)
+    for field, unit, name in (
+        ("constraint_position", "m or rad", "largest entry of gap and rotation vector of the closure"),
+        ("constraint_velocity", "m/s or rad/s", "largest entry of the closure's rate"),
+    ):
+        residual = getattr(trajectory, field)
+        if joints and residual is not None:
+            stacked = np.stack([residual[joint] for joint in joints], axis=-1)
+            variables[field] = (("time", "joint"), stacked, {"units": unit, "long_name": name})
+    return variables
+
+
+def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
+    variables: dict[str, Any] = {}
+    for field, (unit, name) in ACCOUNT.items():
+        if getattr(trajectory, field) is not None:
+            variables[field] = (("time",), getattr(trajectory, field), {"units": unit, "long_name": name})
+    for store, kelvin in trajectory.temperature.items():
+        attrs = {"units": "K", "long_name": f"temperature of {store}"}
+        variables[f"temperature_{store}"] = (("time",), kelvin, attrs)
+    units = dict(trajectory.labels.state_units)
+    for path, values in trajectory.states.items():
+        # NetCDF reads a slash as a group; names of components never hold a dot, so this stays unambiguous.
+        name = "state_" + path.replace("/", ".")
+        dims = ("time", *(f"{name}_axis{axis}" for axis in range(values.ndim - trajectory.ts.ndim)))
+        variables[name] = (dims, values, {"units": units.get(path, "1"), "long_name": f"state {path}"})
+    return variables
+
+
+def _coordinate_sets(trajectory: Trajectory) -> list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]]:
+    """(symbol, kind, joint, names, units) of every `q` and `v` with at least one entry."""
+    sets = []
+    for joint, q_names, q_units, v_names, v_units in trajectory.labels.joint_coordinates:
+        # A fixed joint has none, and NetCDF takes a dimension of length zero for an unlimited one.
+        if q_names:
+            sets.append(("q", "coordinates", joint, q_names, q_units))
+        if v_names:
+            sets.append(("v", "velocities", joint, v_names, v_units))
+    return sets
+
+
+def _coordinate_dim(trajectory: Trajectory, symbol: str, joint: str) -> str:
+    """`q_<joint>_coordinate`, lengthened while another joint is itself called `<joint>_coordinate`."""
+    name = f"{joint}_coordinate"
+    while name in trajectory.labels.joints:
+        name += "_"
+    return f"{symbol}_{name}"
+
+
+def _joined(units: tuple[str, ...]) -> str:
+    return units[0] if len(set(units)) == 1 else ", ".join(units)
+
+
+def _outcome(trajectory: Trajectory) -> dict[str, Any]:
+    return {
+        "status": message(trajectory.status),
+        "status_name": status_name(trajectory.status),
+        "failure_time": float(trajectory.failure_time),
+        **{name: np.asarray(count).item() for name, count in trajectory.stats.items()},
+    }
+
+
+def _batch_outcome(trajectory: Trajectory) -> tuple[dict[str, Any], dict[str, Any]]:
+    singles = members(trajectory.status)
+    failed = sum(status_name(single) != "successful" for single in singles)
+    variables: dict[str, Any] = {
+        "status": ("member", [message(single) for single in singles], {"long_name": "status"}),
+        "failure_time": ("member", trajectory.failure_time, {"units": "s", "long_name": "time of failure"}),
+    }
+    for name, count in trajectory.stats.items():
+        variables[name] = ("member", np.asarray(count), {"units": "1", "long_name": name})
+    summary = f"{failed} of {len(singles)} members failed" if failed else message(Status.successful)
+    return variables, {"status": summary}

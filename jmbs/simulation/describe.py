@@ -1,0 +1,70 @@
+"""A model in words: bodies, joints, degrees of freedom, loops, redundant constraints, assembly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.errors import AssemblyError
+from jmbs.linear import rank_tolerance
+from jmbs.simulation.state import to_internal
+
+if TYPE_CHECKING:
+    from jmbs.simulation.model import Model
+
+
+def describe(model: Model) -> str:
+    """A description of several lines; says what assembly could not meet instead of raising."""
+    layout, plan = model.layout, model.dae.plan
+    lines = [f"{model.name}: {len(layout.bodies)} bodies, {len(layout.joints)} joints"]
+    for name, group in zip(layout.bodies, layout.groups, strict=True):
+        mass = float(model.parameters()[f"{name}/mass"]["value"])
+        lines.append(f"  body {name}: {mass:g} kg, on {group.name}")
+    dims = {entry.joint: len(entry.v_names) for entry in layout.coordinates}
+    ends = zip(layout.joints, layout.types, layout.parents, layout.children, strict=True)
+    for name, kind, parent, child in ends:
+        k = dims.get(name, 0)
+        lines.append(f"  joint {name}: {kind}, {parent} -> {child}, {k} free, {6 - k} constrained")
+    lines += [f"  element {name}" for name in layout.elements] + [f"  store {name}" for name in layout.stores]
+    loops = len(layout.joints) - len(layout.placement.order) if layout.placement is not None else 0
+    lines.append(f"loops: {loops}")
+    try:
+        state = model.initial_state()
+    except AssemblyError as error:
+        lines.append(f"assembly: unmet; {error}")
+        return "\n".join(lines)
+    rank, total = constraint_rank(model, state)
+    motions = _velocity_count(model)
+    lines.append(f"degrees of freedom: {motions - rank}")
+    lines.append(f"constraint rows: {total}, independent {rank}, redundant {total - rank}")
+    lines.append(f"assembly: met to {_residual(model, state):.1e} (m, rad)")
+    lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
+    return "\n".join(lines)
+
+
+def _velocity_count(model: Model) -> int:
+    plan = model.dae.plan
+    return plan.n_free + sum(b.slots.stop - b.slots.start for b in plan.blocks if b.from_effort)
+
+
+def constraint_rank(model: Model, state) -> tuple[int, int]:
+    """Rank and number of the constraint rows at a state, columns scaled by nothing: efforts in SI units."""
+    dae = model.dae
+
+    @eqx.filter_jit
+    def matrix(dae, x):
+        return dae.constraint_matrix(jnp.zeros((), model.dtype), dae.structures(x))
+
+    C = np.asarray(matrix(dae, to_internal(dae, state)))
+    if C.size == 0:
+        return 0, C.shape[0]
+    singular = np.linalg.svd(C, compute_uv=False)
+    return int(np.sum(singular > rank_tolerance(model.dtype) * singular.max(initial=0.0))), C.shape[0]
+
+
+def _residual(model: Model, state) -> float:
+    closures = eqx.filter_jit(lambda dae, x: dae.closures(x))(model.dae, to_internal(model.dae, state))
+    return float(np.max(np.abs(np.asarray(closures)), initial=0.0))

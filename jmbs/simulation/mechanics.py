@@ -1,0 +1,109 @@
+"""What simulation knows of mechanisms: where bodies, joints and elements stand in the state."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.ephs import ReferenceDAE
+from jmbs.library.mechanics import Mechanism, Placement, make_placement, motion_of
+from jmbs.simulation.trajectory import JointCoordinates
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MechanicalLayout:
+    """Bodies, joints, elements and stores of a mechanism, by name; static.
+
+    **Arguments:** `groups`: pose group of each body; `coordinates`: names and units per joint; `placement`: the plan
+    of assembly, None for systems that are no mechanisms; `initial_names`: sections of initial values and their names;
+    `parents`: body or "ground", per joint; `children`; `motions`: joint types.
+    """
+
+    bodies: tuple[str, ...]
+    groups: tuple[Any, ...]
+    joints: tuple[str, ...]
+    parents: tuple[str, ...]
+    children: tuple[str, ...]
+    types: tuple[str, ...]
+    coordinates: tuple[JointCoordinates, ...]
+    elements: tuple[str, ...]
+    stores: tuple[str, ...]
+    placement: Placement | None
+    initial_names: tuple[tuple[str, tuple[str, ...]], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def empty(states: tuple[str, ...]) -> MechanicalLayout:
+        """The layout of a system that is no mechanism, with its states by junction name."""
+        return MechanicalLayout((), (), (), (), (), (), (), (), (), None, (("states", states),), ())
+
+    def initial_shapes(self, section: str, name: str) -> dict[str, tuple[int, ...]]:
+        """Shapes of the initial values that a joint or body may have."""
+        if section == "joints":
+            q, v = self.sizes[self.joints.index(name)]
+            return {"q": (q,), "v": (v,)}
+        if section == "bodies":
+            return {"position": (3,), "quaternion": (4,), "angular_velocity": (3,), "velocity": (3,)}
+        return {}
+
+
+def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
+    """The layout of a mechanism; `dae` is its compiled form."""
+    bodies, joints = tuple(mechanism.bodies), tuple(mechanism.joints)
+    posed = {n for n, v in mechanism.initial_bodies.items() if v["position"] is not None or v["quaternion"] is not None}
+    turned = {n for n, v in mechanism.initial_joints.items() if v["q"] is not None}
+    ends = {name: (spec.parent, spec.child) for name, spec in mechanism.joints.items()}
+    motions = [motion_of(spec) for spec in mechanism.joints.values()]
+    coordinates = tuple(_coordinates(name, m) for name, m in zip(joints, motions, strict=True) if m.group.dim)
+    pose_space = {n: b.space for b in dae.plan.blocks for n in b.junctions}
+    return MechanicalLayout(
+        bodies=bodies,
+        groups=tuple(pose_space[dae.plan.junction_of[f"{name}/pe", "q"]] for name in bodies),
+        joints=joints,
+        parents=tuple(spec.parent for spec in mechanism.joints.values()),
+        children=tuple(spec.child for spec in mechanism.joints.values()),
+        types=tuple(spec.type for spec in mechanism.joints.values()),
+        coordinates=coordinates,
+        elements=tuple(mechanism.elements),
+        stores=tuple(mechanism.stores),
+        placement=make_placement(bodies, ends, posed, turned),
+        initial_names=(("joints", joints), ("bodies", bodies)),
+        sizes=tuple((m.group.coordinate_size, m.group.dim) for m in motions),
+    )
+
+
+def _coordinates(name: str, motion) -> JointCoordinates:
+    n, k = motion.group.coordinate_size, motion.group.dim
+    numbered = lambda letter, count: tuple(f"{letter}{i + 1}" for i in range(count))  # noqa: E731
+    return JointCoordinates(
+        name,
+        getattr(motion, "coordinate_names", numbered("q", n)),
+        getattr(motion, "coordinate_units", ("1",) * n),
+        getattr(motion, "velocity_names", numbered("v", k)),
+        getattr(motion, "velocity_units", ("1",) * k),
+    )
+
+
+def initial_values(mechanism: Mechanism, dtype) -> dict[str, Any]:
+    """The given initial values as arrays, without those that are not given."""
+
+    def given(section):
+        kept = {}
+        for name, values in section.items():
+            entry = {key: jnp.asarray(np.asarray(v, float), dtype) for key, v in values.items() if v is not None}
+            if entry:
+                kept[name] = entry
+        return kept
+
+    return {"joints": given(mechanism.initial_joints), "bodies": given(mechanism.initial_bodies)}
+
+
+def component(dae: ReferenceDAE, path: str) -> Any:
+    """One component of a batch."""
+    batch, member = dae.plan.member_of[path]
+    return jax.tree.map(lambda leaf: leaf[member] if eqx.is_array(leaf) else leaf, dae.components[batch])

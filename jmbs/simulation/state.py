@@ -1,0 +1,72 @@
+"""The state as users hold it: configurations and velocities; momenta are derived, so changing a mass keeps the motion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array
+
+from jmbs.ephs import ReferenceDAE
+from jmbs.errors import ModelError
+
+
+class State(eqx.Module):
+    """Configurations, velocities, entropies, charges, ... of a system; a pytree.
+
+    **Arguments:** `blocks`: one array `(n, *shape)` per block of the plan, in its order; blocks of momenta hold the
+    velocities. Read single entries with `state["link1/q"]`, by junction name.
+    """
+
+    blocks: tuple[Array, ...]
+    names: tuple[tuple[str, ...], ...] = eqx.field(static=True)
+
+    def __getitem__(self, name: str) -> Array:
+        for block, names in zip(self.blocks, self.names, strict=True):
+            if name in names:
+                return block[names.index(name)]
+        known = ", ".join(n for names in self.names for n in names)
+        raise ModelError("state", repr(name), f"one of {known}")
+
+    def replace(self, name: str, value: Any) -> State:
+        """The same state with one entry replaced."""
+        self[name]
+        blocks = tuple(
+            block.at[names.index(name)].set(value) if name in names else block
+            for block, names in zip(self.blocks, self.names, strict=True)
+        )
+        return State(blocks, self.names)
+
+
+def from_internal(dae: ReferenceDAE, x: tuple[Array, ...]) -> State:
+    """The state with momenta turned into velocities."""
+    efforts = dae.stored_efforts(x)
+    blocks = []
+    for block, value in zip(dae.plan.blocks, x, strict=True):
+        if block.from_effort:
+            value = efforts[block.slots].reshape(len(block.junctions), block.space.dim)
+        blocks.append(value)
+    return State(tuple(blocks), tuple(b.junctions for b in dae.plan.blocks))
+
+
+def to_internal(dae: ReferenceDAE, state: State) -> tuple[Array, ...]:
+    """The states that are integrated: velocities turned into momenta with the model's own masses."""
+    x = list(state.blocks)
+    for batch, component in zip(dae.plan.batches, dae.components, strict=True):
+        if hasattr(component, "state_from_effort"):
+            efforts = {p.name: state.blocks[p.block][p.rows] for p in batch.ports if p.block is not None}
+            values = eqx.filter_vmap(lambda c, e: c.state_from_effort(e))(component, efforts)
+            for port in batch.ports:
+                if port.block is not None:
+                    x[port.block] = x[port.block].at[port.rows].set(values[port.name])
+    return tuple(x)
+
+
+def identity_state(dae: ReferenceDAE) -> State:
+    """All states at the neutral element of their group (zero, identity pose)."""
+    dtype = dae.reference_temperature.dtype
+    blocks = tuple(
+        jax.numpy.stack([b.space.identity(dtype)] * len(b.junctions)).astype(dtype) for b in dae.plan.blocks
+    )
+    return State(blocks, tuple(b.junctions for b in dae.plan.blocks))

@@ -1,0 +1,113 @@
+"""The record of a simulation: motion, reactions, energy and entropy account, and what became of the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.simulation.dataset import dataset_of
+from jmbs.simulation.status import Status
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class JointCoordinates(NamedTuple):
+    """Names and units of the coordinates `q` and velocities `v` of one joint."""
+
+    joint: str
+    q_names: tuple[str, ...]
+    q_units: tuple[str, ...]
+    v_names: tuple[str, ...]
+    v_units: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a trajectory's arrays are called; static and hashable, so it travels through `jit`.
+
+    **Arguments:**
+
+    - `name`: of the system. `bodies`, `joints`: in the order of the config, which dicts do not keep under `jit`.
+    - `joint_coordinates`: one entry per joint that has coordinates.
+    - `method`, `config_json`, `version`: the method, the full config as JSON, and the version of jmbs.
+    - `state_units`: pairs (path, unit) for entries of `Trajectory.states`; a missing one is written as "1".
+    """
+
+    name: str
+    bodies: tuple[str, ...]
+    joints: tuple[str, ...]
+    joint_coordinates: tuple[JointCoordinates, ...] = ()
+    method: str = ""
+    config_json: str = "{}"
+    version: str = ""
+    state_units: tuple[tuple[str, str], ...] = ()
+
+
+class Trajectory(eqx.Module):
+    """A simulated motion at T saved times; `vmap` puts batch axes in front of every array.
+
+    By body: `position` (T, 3) m and `velocity` (T, 3) m/s of the centre of mass in world axes, `quaternion` (T, 4)
+    wxyz, body to world, continuous in time, `angular_velocity` (T, 3) rad/s in body axes.
+
+    By joint: `q` (T, nq) and `v` (T, k), the child's motion relative to the parent, `v` in the child's joint frame;
+    `reaction` (T, 6), the total wrench (torque N m, then force N) that the joint exerts on the child, at the child's
+    joint frame and in its axes; `constraint_position` (T,), the largest entry of gap (m) and rotation vector (rad) of
+    the closure, and `constraint_velocity` (T,), that of its rate.
+
+    The account (T,) in J, `entropy_produced` in J/K, counts from the start; its fields, `reaction` and the constraint
+    residuals are `None` when the audit was switched off. `temperature` (T,) K by thermal store, `states` path ->
+    (T, ...) for any other state.
+
+    `status` and `failure_time` (s, NaN after success) tell what became of the run; `stats` counts steps.
+    Values at times after a failure are NaN.
+    """
+
+    ts: Float[Array, " T"]
+    position: dict[str, Float[Array, "T 3"]]
+    quaternion: dict[str, Float[Array, "T 4"]]
+    angular_velocity: dict[str, Float[Array, "T 3"]]
+    velocity: dict[str, Float[Array, "T 3"]]
+    q: dict[str, Float[Array, "T _"]]
+    v: dict[str, Float[Array, "T _"]]
+    reaction: dict[str, Float[Array, "T 6"]] | None
+    constraint_position: dict[str, Float[Array, " T"]] | None
+    constraint_velocity: dict[str, Float[Array, " T"]] | None
+    kinetic: Float[Array, " T"] | None
+    potential: Float[Array, " T"] | None
+    total: Float[Array, " T"] | None
+    supplied: Float[Array, " T"] | None
+    dissipated: Float[Array, " T"] | None
+    entropy_produced: Float[Array, " T"] | None
+    exergy_destroyed: Float[Array, " T"] | None
+    first_law_residual: Float[Array, " T"] | None
+    projection_work: Float[Array, " T"] | None
+    temperature: dict[str, Float[Array, " T"]]
+    states: dict[str, Float[Array, "T ..."]]
+    status: Status
+    failure_time: Float[Array, ""]
+    stats: dict[str, Array]
+    labels: Labels = eqx.field(static=True)
+
+    def to_xarray(self) -> xr.Dataset:
+        """The trajectory as an `xarray.Dataset` of schema `jmbs-result/1`, with units and names.
+
+        A trajectory with one batch axis gets a leading dimension `member`, and its status, failure time and step
+        counts become variables along it. Raises `ModelError` for traced arrays and for several batch axes.
+        """
+        return dataset_of(self)
+
+
+def continuous_quaternions(q: Float[Array, "T 4"]) -> Float[Array, "T 4"]:
+    """The same rotations as `q` (T, 4), with signs chosen so that neighbours in time lie in one half space.
+
+    The first quaternion keeps its sign. NaN samples flip nothing. Differentiable: the signs are constants to AD.
+    """
+    opposite = jnp.sum(q[1:] * q[:-1], axis=-1) < 0
+    flips = jnp.where(opposite, -jnp.ones((), q.dtype), jnp.ones((), q.dtype))
+    signs = jnp.cumprod(jnp.concatenate([jnp.ones((1,), q.dtype), flips]))
+    return signs[:, None] * q

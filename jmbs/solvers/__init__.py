@@ -1,0 +1,7 @@
+"""Time integration on Lie groups, on top of diffrax."""
+
+from jmbs.solvers.methods import FIXED_STEP_ONLY, METHODS, base_method
+from jmbs.solvers.munthe_kaas import ChartInterpolation, LieTerm, Manifold, MuntheKaas
+from jmbs.solvers.rk4 import RK4
+
+__all__ = ["FIXED_STEP_ONLY", "METHODS", "RK4", "ChartInterpolation", "LieTerm", "Manifold", "MuntheKaas", "base_method"]

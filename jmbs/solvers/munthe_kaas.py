@@ -1,0 +1,155 @@
+"""Munthe-Kaas: any diffrax Runge-Kutta method on a Lie group, by solving in the exponential chart of each step.
+
+    Phidot = dexp^-1_{-Phi}(F(t, y0 exp(Phi))),  Phi(0) = 0,  then  y1 = y0 exp(Phi1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+
+class Manifold(Protocol):
+    """What the solver needs of the state space; tangents are flat left-trivialised vectors."""
+
+    def retract(self, y: PyTree, step: Float[Array, " n"]) -> PyTree: ...
+
+    def lift(self, y: PyTree, velocity: Float[Array, " n"]) -> PyTree: ...
+
+    def dexp_inv(self, step: Float[Array, " n"], velocity: Float[Array, " n"]) -> Float[Array, " n"]: ...
+
+    def zero(self, y: PyTree) -> Float[Array, " n"]: ...
+
+
+class LieTerm(diffrax.AbstractTerm):
+    """A vector field `(t, y, args) -> (n,)` of flat left-trivialised velocities.
+
+    Not an `ODETerm`, which would broadcast the velocity against the differently shaped state.
+    """
+
+    vector_field: Callable
+
+    def vf(self, t, y, args):
+        return self.vector_field(t, y, args)
+
+    def contr(self, t0, t1, **kwargs):
+        del kwargs
+        return t1 - t0
+
+    def prod(self, vf, control):
+        return vf * control
+
+
+class _ChartTerm(diffrax.AbstractTerm):
+    """The same field seen in the exponential chart around `y0`."""
+
+    term: diffrax.AbstractTerm
+    manifold: Any
+    y0: PyTree
+
+    def vf(self, t, y, args):
+        velocity = self.term.vf(t, self.manifold.retract(self.y0, y), args)
+        return self.manifold.dexp_inv(-y, velocity)
+
+    def contr(self, t0, t1, **kwargs):
+        return self.term.contr(t0, t1, **kwargs)
+
+    def prod(self, vf, control):
+        return vf * control
+
+
+class ChartInterpolation(diffrax.AbstractLocalInterpolation):
+    """Dense output: the base method's in the chart, mapped to the group; at the end of the step exactly its result."""
+
+    t0: Any
+    t1: Any
+    y0: PyTree
+    y1: PyTree
+    chart: diffrax.AbstractLocalInterpolation
+    manifold: Any
+
+    def evaluate(self, t0, t1=None, left=True):
+        del left
+        if t1 is not None:
+            raise ValueError("Increments of a group-valued path are not defined; evaluate it at single times.")
+        inside = self.manifold.retract(self.y0, self.chart.evaluate(t0))
+        return jax.tree.map(lambda a, b: jnp.where(t0 >= self.t1, b, a), inside, self.y1)
+
+
+class _Interpolation(eqx.Module):
+    """Builds a `ChartInterpolation`; a module and not a closure, since diffrax needs it hashable."""
+
+    base: Callable = eqx.field(static=True)
+
+    def __call__(self, *, t0, t1, y0, y1, chart_info, manifold):
+        return ChartInterpolation(t0, t1, y0, y1, self.base(t0=t0, t1=t1, **chart_info), manifold)
+
+
+class MuntheKaas(diffrax.AbstractWrappedSolver):
+    """Wraps a diffrax Runge-Kutta method for a state on a manifold; keeps its order, error estimate and dense output.
+
+    **Arguments:**
+
+    - `solver`: the base method, explicit or implicit.
+    - `manifold`: see `Manifold`.
+    - `project`: maps `(t, y, args)` to the nearest state that meets the constraints, after each step; or None.
+
+    A first-same-as-last stage belongs to the chart of the step before, so the first stage is evaluated afresh.
+    A step whose result is not finite ends a fixed-step run with `RESULTS.nonfinite`.
+    """
+
+    solver: diffrax.AbstractSolver
+    manifold: Any
+    project: Callable | None = None
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+
+    @property
+    def interpolation_cls(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _Interpolation(self.solver.interpolation_cls)
+
+    @property
+    def scan_kind(self):
+        return self.solver.scan_kind  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def root_finder(self):
+        return self.solver.root_finder  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def root_find_max_steps(self):
+        return self.solver.root_find_max_steps  # pyright: ignore[reportAttributeAccessIssue]
+
+    def order(self, terms):
+        return self.solver.order(terms)
+
+    def error_order(self, terms):
+        return self.solver.error_order(terms)
+
+    def init(self, terms, t0, t1, y0, args):
+        del terms, t0, t1, y0, args
+        return None
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        del solver_state, made_jump
+        chart = _ChartTerm(terms, self.manifold, y0)
+        zero = self.manifold.zero(y0)
+        state = self.solver.init(chart, t0, t1, zero, args)
+        phi, error, chart_info, _, result = self.solver.step(chart, t0, t1, zero, args, state, True)
+        y1 = self.manifold.retract(y0, phi)
+        if self.project is not None:
+            y1 = self.project(t1, y1, args)
+        ambient_error = None if error is None else self.manifold.lift(y1, error)
+        finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)])
+        result = diffrax.RESULTS.where(jnp.all(finite), result, diffrax.RESULTS.nonfinite)
+        info = {"y0": y0, "y1": y1, "chart_info": chart_info, "manifold": self.manifold}
+        return y1, ambient_error, info, None, result

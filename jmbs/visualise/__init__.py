@@ -1,0 +1,3 @@
+"""Pictures of models and results."""
+
+from jmbs.visualise.plots import plot_trajectory as plot_trajectory

@@ -1,0 +1,246 @@
+"""Pictures of a result: motion, the energy and entropy account, and how well the constraints hold."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, SubFigure
+
+from jmbs.errors import ModelError
+from jmbs.simulation import Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+WIDTH = 10.0  # inches
+PANEL_HEIGHT = 2.1
+MOST_LINES = 40  # in one panel; beyond, lines cannot be told apart, and the legend says what is left out
+LEGEND_ROWS = 20
+
+
+class Line(NamedTuple):
+    """One curve: its name in the legend and its values over time."""
+
+    name: str
+    values: np.ndarray
+
+
+def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> list[Path]:
+    """Draw `trajectories.png`, `energies.png` and `constraints.png` into `directory`, and return what was drawn.
+
+    `result` is a trajectory or its dataset, so that a `result.nc` can be drawn again. A picture with nothing to show
+    (no bodies, audit off) is left out, and an earlier one of that name removed. A failed run is drawn up to where
+    it failed, with a line there. Raises `ModelError` for a batch.
+    """
+    dataset = result.to_xarray() if isinstance(result, Trajectory) else result
+    if "member" in dataset.dims:
+        wanted = "one member, such as `dataset.isel(member=0)`"
+        raise ModelError("plot_trajectory", f"a batch of {dataset.sizes['member']} members", wanted)
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for name, draw in (
+        ("trajectories.png", motion_figure),
+        ("energies.png", account_figure),
+        ("constraints.png", constraint_figure),
+    ):
+        path = directory / name
+        figure = draw(dataset)
+        if figure is None:
+            path.unlink(missing_ok=True)
+            continue
+        figure.savefig(path, dpi=130)
+        drawn.append(path)
+    return drawn
+
+
+def motion_figure(dataset: xr.Dataset) -> Figure | None:
+    """World positions of all bodies, one panel per axis, then joint coordinates, one panel per unit."""
+    groups: list[tuple[str, list[tuple[str, list[Line]]]]] = []
+    if "position" in dataset:
+        bodies = _names(dataset, "body")
+        panels = [
+            (f"{axis} (m)", [Line(body, _along(dataset.position, body=body, xyz=axis)) for body in bodies])
+            for axis in _names(dataset, "xyz")
+        ]
+        groups.append(("Positions of the centres of mass, world axes", panels))
+    by_unit = _joint_lines(dataset)
+    for unit, lines in by_unit.items():
+        label = {"1": "quaternion or pure number (1)", "rad": "angle (rad)", "m": "travel (m)"}.get(unit, f"({unit})")
+        groups.append((f"Joint coordinates in {unit}" if unit != "1" else "Joint coordinates", [(label, lines)]))
+    if not groups:
+        return None
+
+    # A legend sets a least height, for a figure is laid out around it.
+    heights = [max(PANEL_HEIGHT * len(panels), 0.5 + 0.17 * _legend_rows(panels)) for _, panels in groups]
+    figure = _new_figure(sum(heights) + 0.4)
+    parts = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)
+    for part, (title, panels) in zip(parts[:, 0], groups, strict=True):
+        part.suptitle(title, fontsize=10)
+        axes = part.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, (label, lines) in zip(axes, panels, strict=True):
+            _draw(ax, dataset, lines, label)
+            _hide_rounding(ax, panels)
+        _side_legend(part, axes[0], len(panels[0][1]))
+        axes[-1].set_xlabel("time (s)", fontsize=8)
+    _headline(figure, dataset)
+    return figure
+
+
+def account_figure(dataset: xr.Dataset) -> Figure | None:
+    """Energies; entropy produced with the exergy it destroyed; the magnitude of the first-law residual."""
+    if "total" not in dataset:
+        return None
+    figure = _new_figure(3.2 * 3 + 0.4)
+    energies, second_law, first_law = figure.subplots(3, 1, sharex=True)
+
+    names = ("kinetic", "potential", "total", "supplied", "dissipated")
+    _draw(energies, dataset, [Line(name, dataset[name].values) for name in names], "energy (J)")
+    energies.set_title("Energy", fontsize=10)
+
+    _draw(second_law, dataset, [Line("exergy destroyed", dataset.exergy_destroyed.values)], "exergy destroyed (J)")
+    second_law.lines[0].set(linewidth=4.0, alpha=0.4)  # the two curves often coincide: one broad, one dashed
+    entropy = second_law.twinx()
+    _draw(entropy, dataset, [Line("entropy produced (right)", dataset.entropy_produced.values)], "entropy (J/K)")
+    entropy.lines[0].set(color="C3", linestyle="--")
+    entropy.grid(False)
+    second_law.set_title("Second law", fontsize=10)
+
+    residuals = [Line("first-law residual", dataset.first_law_residual.values)]
+    residuals.append(Line("projection work", dataset.projection_work.values))
+    _draw_magnitudes(first_law, dataset, residuals, "magnitude (J)")
+    first_law.set_title("First law", fontsize=10)
+    first_law.set_xlabel("time (s)", fontsize=8)
+    for ax, others in ((energies, []), (second_law, entropy.lines[:1]), (first_law, [])):
+        handles = [line for line in (*ax.lines, *others) if not str(line.get_label()).startswith("_")]
+        if handles:
+            ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.08, 1.0), fontsize=8, borderaxespad=0.0)
+    _headline(figure, dataset)
+    return figure
+
+
+def constraint_figure(dataset: xr.Dataset) -> Figure | None:
+    """Residuals of the closure of every joint, at the level of positions and of velocities, on log scales."""
+    if "constraint_position" not in dataset:
+        return None
+    joints = _names(dataset, "joint")
+    panels = (
+        ("constraint_position", "gap (m) or rotation (rad)"),
+        ("constraint_velocity", "rate (m/s or rad/s)"),
+    )
+    figure = _new_figure(max(3.2 * 2, 0.5 + 0.17 * min(len(joints), LEGEND_ROWS)) + 0.4)
+    axes = figure.subplots(2, 1, sharex=True)
+    for ax, (field, label) in zip(axes, panels, strict=True):
+        lines = [Line(joint, _along(dataset[field], joint=joint)) for joint in joints]
+        _draw_magnitudes(ax, dataset, lines, label)
+    axes[0].set_title("Constraint residuals: position above, velocity below", fontsize=10)
+    axes[1].set_xlabel("time (s)", fontsize=8)
+    _side_legend(figure, axes[0], len(joints))
+    _headline(figure, dataset)
+    return figure
+
+
+def _new_figure(height: float) -> Figure:
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)  # the object interface: no windows, no global state, safe in threads
+    return figure
+
+
+def _names(dataset: xr.Dataset, dim: str) -> list[str]:
+    return [str(name) for name in dataset[dim].values] if dim in dataset.coords else []
+
+
+def _along(array: xr.DataArray, **where: str) -> np.ndarray:
+    return array.sel(where).values
+
+
+def _joint_lines(dataset: xr.Dataset) -> dict[str, list[Line]]:
+    """Curves `<joint>.<coordinate>` by unit, joints in their order in the dataset."""
+    by_unit: dict[str, list[Line]] = {}
+    for joint in _names(dataset, "joint"):
+        name = f"q_{joint}"
+        if name not in dataset:
+            continue
+        dim = str(dataset[name].dims[-1])
+        names = _names(dataset, dim)
+        units = str(dataset[dim].attrs["units"]).split(", ")
+        for column, (entry, unit) in enumerate(zip(names, units, strict=True)):
+            label = joint if len(names) == 1 else f"{joint}.{entry}"
+            by_unit.setdefault(unit, []).append(Line(label, dataset[name].values[:, column]))
+    return by_unit
+
+
+def _styles(count: int) -> list[tuple[object, str]]:
+    """Colours first, then line styles, so that neighbours in a legend differ clearly."""
+    name = "tab10" if count <= 10 else "tab20"
+    colours = matplotlib.colormaps[name].colors  # type: ignore[attr-defined]
+    styles = [(colour, dash) for dash in ("-", "--", "-.", ":") for colour in colours]
+    return list(islice(cycle(styles), count))
+
+
+def _draw(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
+    times = dataset.time.values
+    for line, (colour, dash) in zip(lines[:MOST_LINES], _styles(len(lines)), strict=False):
+        values = np.where(np.isfinite(line.values), line.values, np.nan)
+        # A single saved time would otherwise be invisible.
+        marker = "o" if np.isfinite(values).sum() == 1 else None
+        ax.plot(times, values, label=line.name, color=colour, linestyle=dash, linewidth=1.3, marker=marker)
+    ax.set_ylabel(label, fontsize=8)
+    ax.tick_params(labelsize=8)
+    ax.grid(True, alpha=0.3)
+    failure = dataset.attrs.get("failure_time", np.nan)
+    if np.isfinite(failure):
+        ax.axvline(failure, color="crimson", linestyle=":", linewidth=1.5, label="_failure")
+
+
+def _hide_rounding(ax: Axes, panels: list[tuple[str, list[Line]]]) -> None:
+    """Widen a panel whose range is tiny beside its neighbours' values, lest rounding errors look like motion."""
+    finite = [values[np.isfinite(values)] for _, lines in panels for _, values in lines]
+    largest = max((float(np.max(np.abs(values))) for values in finite if values.size), default=0.0)
+    least = 1e-6 * largest
+    low, high = ax.get_ylim()
+    if high - low < least:
+        middle = 0.5 * (low + high)
+        ax.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
+
+
+def _draw_magnitudes(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
+    """Magnitudes on a log scale; what is zero throughout is named in the panel instead."""
+    magnitudes = [Line(line.name, np.where(line.values == 0, np.nan, np.abs(line.values))) for line in lines]
+    _draw(ax, dataset, magnitudes, label)
+    visible = any(np.isfinite(line.values).any() for line in magnitudes)
+    if visible:
+        ax.set_yscale("log")
+    else:
+        ax.set_yticks([])
+    zero = [line.name for line in lines if np.isfinite(line.values).any() and not np.any(np.nan_to_num(line.values))]
+    if zero:
+        names = ", ".join(zero[:6]) + (f" and {len(zero) - 6} more" if len(zero) > 6 else "")
+        box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none"}
+        ax.text(0.01, 0.03, f"exactly zero: {names}", transform=ax.transAxes, fontsize=8, bbox=box)
+
+
+def _legend_rows(panels: list[tuple[str, list[Line]]]) -> int:
+    return min(max(len(lines) for _, lines in panels), LEGEND_ROWS)
+
+
+def _side_legend(part: Figure | SubFigure, ax: Axes, count: int) -> None:
+    handles, names = ax.get_legend_handles_labels()
+    title = f"{count - MOST_LINES} more not drawn" if count > MOST_LINES else None
+    columns = -(-len(handles) // LEGEND_ROWS)
+    if handles:
+        part.legend(handles, names, loc="outside right upper", fontsize=8, title=title, title_fontsize=8, ncols=columns)
+
+
+def _headline(figure: Figure, dataset: xr.Dataset) -> None:
+    failure = dataset.attrs.get("failure_time", np.nan)
+    text = str(dataset.attrs.get("name", ""))
+    if np.isfinite(failure):
+        text += f" - failed at t = {failure:.6g} s ({dataset.attrs.get('status_name', 'unknown')})"
+    figure.suptitle(text, fontsize=11, color="crimson" if np.isfinite(failure) else "black")

@@ -1,0 +1,183 @@
+"""The command line's exit statuses, messages and files, with the simulator replaced by closed-form trajectories."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+
+import jax
+import jax.numpy as jnp
+import pytest
+from io_result.synthetic import failed, pair_trajectory
+
+import jmbs.io.config
+import jmbs.simulation
+from jmbs.cli import main
+from jmbs.errors import AssemblyError, ModelError
+
+
+class Stub:
+    """Stands in for everything below the command line; tests change its parts."""
+
+    def __init__(self):
+        self.overrides = None
+        self.read_error = None
+        self.assembly_error = None
+        self.simulate = lambda model, state, **options: pair_trajectory(state, count=21)
+        self.precision = "float64"
+
+    def read_config(self, path, overrides=()):
+        self.overrides = list(overrides)
+        if self.read_error is not None:
+            raise self.read_error
+        return types.SimpleNamespace(name="pair", simulation=types.SimpleNamespace(precision=self.precision))
+
+    def compile(self, mechanism):
+        del mechanism
+        return self
+
+    def initial_state(self):
+        if self.assembly_error is not None:
+            raise self.assembly_error
+        return jnp.asarray(0.5)
+
+    def describe(self):
+        return "2 bodies, 2 joints"
+
+
+@pytest.fixture
+def stub(monkeypatch, tmp_path):
+    stub = Stub()
+    monkeypatch.setattr(jmbs.io.config, "read_config", stub.read_config)
+    monkeypatch.setattr(jmbs.simulation, "compile", stub.compile, raising=False)
+    monkeypatch.setattr(
+        jmbs.simulation, "simulate", lambda *args, **kwargs: stub.simulate(*args, **kwargs), raising=False
+    )
+    monkeypatch.chdir(tmp_path)
+    return stub
+
+
+def test_run_writes_everything(stub, tmp_path, capsys):
+    assert main(["run", "pair.yaml", "--out", "out", "--set", "simulation.t1=3", "--set", "name=x"]) == 0
+    assert stub.overrides == ["simulation.t1=3", "name=x"]
+    names = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    plots = {f"plots/{name}.png" for name in ("trajectories", "energies", "constraints")}
+    assert names == {"result.nc", "summary.json"} | plots
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["wall_time_s"] > 0 and summary["compile_time_s"] > 0
+    out, err = capsys.readouterr()
+    for words in ("Finished.", "energy drift", "entropy produced", "(rail)", "out"):
+        assert words in out
+    assert err == ""
+
+
+def test_default_folder(stub, tmp_path):
+    assert main(["run", "pair.yaml"]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("pair-") and (folder / "result.nc").exists()
+
+
+def test_failed_run_is_written_and_says_when_and_why(stub, tmp_path, capsys):
+    stub.simulate = lambda model, state, **options: failed(pair_trajectory(state, count=21), 6.0)
+    assert main(["run", "pair.yaml", "--out", "out"]) == 1
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "not_finite"
+    assert (tmp_path / "out" / "plots" / "trajectories.png").exists()
+    err = capsys.readouterr().err
+    assert "t = 6 s" in err and "infinite or NaN" in err
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_wrong_input_is_one_line_and_writes_nothing(stub, tmp_path, capsys, command):
+    stub.read_error = ModelError("bodies/link1/mass", -1, "a positive number")
+    assert main([command, "pair.yaml"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "jmbs: pair.yaml: bodies/link1/mass: found -1, wanted a positive number\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_is_not_named_twice(stub, capsys):
+    stub.read_error = ModelError("pair.yaml: name", 3, "a name")
+    assert main(["check", "pair.yaml"]) == 2
+    assert capsys.readouterr().err.count("pair.yaml") == 1
+
+
+def test_unreadable_config(stub, capsys):
+    stub.read_error = FileNotFoundError(2, "No such file or directory", "pair.yaml")
+    assert main(["run", "pair.yaml"]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_impossible_assembly(stub, tmp_path, capsys):
+    stub.assembly_error = AssemblyError("joint axle\ncannot close by 0.1 m")
+    assert main(["run", "pair.yaml", "--out", "out"]) == 2
+    assert capsys.readouterr().err == "jmbs: pair.yaml: joint axle cannot close by 0.1 m\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_earlier_result_stops_the_run_before_it_starts(stub, tmp_path, capsys):
+    assert main(["run", "pair.yaml", "--out", "out"]) == 0
+    before = (tmp_path / "out" / "result.nc").read_bytes()
+    stub.read_error = AssertionError("the config was read although the folder is taken")
+    assert main(["run", "pair.yaml", "--out", "out"]) == 2
+    assert "earlier result" in capsys.readouterr().err
+    assert (tmp_path / "out" / "result.nc").read_bytes() == before
+    stub.read_error = None
+    assert main(["run", "pair.yaml", "--out", "out", "--force"]) == 0
+
+
+def test_check_describes(stub, tmp_path, capsys):
+    assert main(["check", "pair.yaml"]) == 0
+    assert capsys.readouterr().out == "2 bodies, 2 joints\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unexpected_errors_hide_the_traceback_unless_asked(stub, capsys):
+    stub.read_error = ZeroDivisionError("surprise")
+    assert main(["run", "pair.yaml"]) == 1
+    err = capsys.readouterr().err
+    assert err == "jmbs: ZeroDivisionError: surprise (run with --debug for the traceback)\n"
+    assert main(["run", "pair.yaml", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback_of_wrong_input_too(stub, capsys):
+    stub.read_error = ModelError("name", 3, "a name")
+    assert main(["check", "pair.yaml", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt(stub, capsys):
+    stub.read_error = KeyboardInterrupt()
+    assert main(["run", "pair.yaml"]) == 130
+
+
+@pytest.mark.parametrize("precision, expected", [("float64", True), ("float32", False)])
+def test_only_float64_configs_switch_x64_on(stub, precision, expected):
+    before = jax.config.jax_enable_x64
+    stub.precision = precision
+    try:
+        jax.config.update("jax_enable_x64", False)
+        assert main(["check", "pair.yaml"]) == 0
+        assert jax.config.jax_enable_x64 is expected
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.parametrize("argv", [[], ["fly", "pair.yaml"], ["run"], ["run", "pair.yaml", "--nonsense"]])
+def test_usage_errors(argv, capsys):
+    assert main(argv) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["run", "--help"]])
+def test_help_and_version(argv, capsys):
+    assert main(argv) == 0
+    assert "jmbs" in capsys.readouterr().out
+
+
+def test_python_dash_m():
+    done = subprocess.run([sys.executable, "-m", "jmbs", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("jmbs")

@@ -1,0 +1,105 @@
+"""Plots exist, show something, and can be drawn again from a result file."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+import pytest
+import xarray as xr
+from io_result.synthetic import chain_trajectory, failed, pair_trajectory, without_audit
+from matplotlib.image import imread
+
+from jmbs.errors import ModelError
+from jmbs.io.result import write_result
+from jmbs.visualise.plots import MOST_LINES, constraint_figure, motion_figure, plot_trajectory
+
+NAMES = ["trajectories.png", "energies.png", "constraints.png"]
+
+
+def ink(path) -> float:
+    """The part of the picture that is not background."""
+    pixels = imread(path)[..., :3]
+    return float(np.mean(np.any(pixels < 0.99, axis=-1)))
+
+
+@pytest.mark.parametrize(
+    "make", [pair_trajectory, lambda: failed(pair_trajectory(), 6.0), lambda: chain_trajectory(20)]
+)
+def test_three_pictures_with_content(make, tmp_path):
+    drawn = plot_trajectory(make(), tmp_path / "plots")
+    assert [path.name for path in drawn] == NAMES
+    for path in drawn:
+        assert ink(path) > 0.01
+
+
+def test_a_result_file_draws_the_same_pictures(tmp_path):
+    trajectory = pair_trajectory(count=41)
+    write_result(trajectory, tmp_path)
+    direct = plot_trajectory(trajectory, tmp_path / "direct")
+    with xr.open_dataset(tmp_path / "result.nc") as dataset:
+        again = plot_trajectory(dataset, tmp_path / "again")
+    for one, other in zip(direct, again, strict=True):
+        np.testing.assert_array_equal(imread(one), imread(other))
+
+
+def test_what_is_not_there_is_not_drawn_and_stale_pictures_go(tmp_path):
+    plot_trajectory(pair_trajectory(count=11), tmp_path)
+    drawn = plot_trajectory(without_audit(pair_trajectory(count=11)), tmp_path)
+    assert [path.name for path in drawn] == ["trajectories.png"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_curves_end_where_the_run_failed():
+    figure = motion_figure(failed(pair_trajectory(), 6.0).to_xarray())
+    (curve, *_) = figure.axes[0].lines
+    times = np.asarray(curve.get_xdata())[np.isfinite(np.asarray(curve.get_ydata()))]
+    assert times.max() == pytest.approx(6.0)
+
+
+def test_zero_residuals_are_said_to_be_zero():
+    figure = constraint_figure(pair_trajectory().to_xarray())
+    assert [text.get_text() for text in figure.axes[0].texts] == ["exactly zero: axle"]
+    assert len(figure.axes[1].texts) == 0  # no joint is exact in velocity
+
+
+def test_all_residuals_zero_still_draws(tmp_path):
+    trajectory = pair_trajectory(count=11)
+    zero = eqx.tree_at(lambda one: one.constraint_position["rail"], trajectory, jnp.zeros(11))
+    assert len(plot_trajectory(zero, tmp_path)) == 3
+
+
+def test_a_run_that_failed_at_once_still_draws(tmp_path):
+    assert len(plot_trajectory(failed(pair_trajectory(count=11), -1.0), tmp_path)) == 3
+
+
+def test_rounding_errors_do_not_look_like_motion():
+    trajectory = pair_trajectory()
+    noise = 1e-17 * jnp.sin(50 * trajectory.ts)
+    noisy = eqx.tree_at(
+        lambda one: one.position["slider"], trajectory, trajectory.position["slider"].at[:, 1].set(noise)
+    )
+    noisy = eqx.tree_at(lambda one: one.position["rotor"], noisy, noisy.position["rotor"].at[:, 1].set(0.0))
+    low, high = motion_figure(noisy.to_xarray()).axes[1].get_ylim()
+    assert high - low > 1e-7
+
+
+def test_too_many_bodies_are_limited_and_counted():
+    figure = motion_figure(chain_trajectory(MOST_LINES + 5, count=5).to_xarray())
+    assert len(figure.axes[0].lines) == MOST_LINES
+    (legend,) = figure.subfigs[0].legends
+    assert legend.get_title().get_text() == "5 more not drawn"
+
+
+def test_batches_are_refused(tmp_path):
+    batch = jax.vmap(lambda amplitude: pair_trajectory(amplitude, count=11))(jnp.array([0.1, 0.2]))
+    with pytest.raises(ModelError, match="member"):
+        plot_trajectory(batch, tmp_path)
+    assert len(plot_trajectory(batch.to_xarray().isel(member=0), tmp_path)) == 3
+
+
+def test_drawing_leaves_global_state_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    plot_trajectory(pair_trajectory(count=11), tmp_path)
+    assert dict(matplotlib.rcParams) == before
