@@ -1,4 +1,4 @@
-"""Linear solves that stay finite where constraints are redundant."""
+"""Linear solves that stay finite, in value and derivative, where constraints are redundant."""
 
 from __future__ import annotations
 
@@ -17,24 +17,31 @@ the position drift, below which the near-null directions of redundant constraint
 def solve_saddle(
     A: Float[Array, "m m"], B: Float[Array, "m n"], b1: Float[Array, " n"], b2: Float[Array, " m"]
 ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-    """`(y, z)` with `B^T z = b1` and `B y - A z = b2`, for non-negative `A`, redundant rows allowed.
+    """`(y, z)` with `B^T z = b1` and `B y - A z = b2`, for symmetric non-negative `A`, redundant rows allowed.
 
     The quasi-definite matrix `[[eps, B^T], [B, -(A + eps)]]` is factorised once and refined against the unregularised
     equations. `y` and `A z`, `B^T z` are unique; for consistent right-hand sides `z` is of least norm to rounding
-    (see `minimum_norm_saddle` where self-stress must be removed exactly). Smooth, so all derivatives exist.
+    (see `minimum_norm_saddle` where self-stress must be removed exactly). Derivatives are those of the equations, by
+    one more solve with the factorisation at hand.
     """
     m, n = B.shape
     if m + n == 0:
         return b1, b2
     scale = _scale(A)
-    matrix = jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A / scale]])
-    rhs = jnp.concatenate([b1 * scale, b2])
-    eps = jnp.finfo(A.dtype).eps ** REGULARISATION_EXPONENT
+    matrix = _saddle_matrix(A / scale, B)
+    eps = jnp.asarray(jnp.finfo(A.dtype).eps ** REGULARISATION_EXPONENT, A.dtype)
     signs = jnp.concatenate([jnp.ones(n, A.dtype), -jnp.ones(m, A.dtype)])
-    factor = jsl.lu_factor(matrix + jnp.diag(jnp.asarray(eps, A.dtype) * signs))
-    solution = jsl.lu_solve(factor, rhs)
-    for _ in range(REFINEMENTS):
-        solution = solution + jsl.lu_solve(factor, rhs - matrix @ solution)
+    frozen = jax.lax.stop_gradient(matrix)
+    factor = jsl.lu_factor(frozen + jnp.diag(eps * signs))
+
+    def refined(_, rhs):
+        solution = jsl.lu_solve(factor, rhs)
+        for _ in range(REFINEMENTS):
+            solution = solution + jsl.lu_solve(factor, rhs - frozen @ solution)
+        return solution
+
+    rhs = jnp.concatenate([b1 * scale, b2])
+    solution = jax.lax.custom_linear_solve(lambda z: matrix @ z, rhs, refined, symmetric=True)
     return solution[:n], solution[n:] / scale
 
 
@@ -44,9 +51,13 @@ def minimum_norm_saddle(A, B, b1, b2):
     if m + n == 0:
         return b1, b2
     scale = _scale(A)
-    matrix = jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A / scale]])
-    solution = minimum_norm_solve(matrix, jnp.concatenate([b1 * scale, b2]))
+    solution = pseudo_inverse(_saddle_matrix(A / scale, B)) @ jnp.concatenate([b1 * scale, b2])
     return solution[:n], solution[n:] / scale
+
+
+def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Array, "mn mn"]:
+    n = B.shape[1]
+    return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
 
 
 def _scale(A: Float[Array, "m m"]) -> Float[Array, ""]:
@@ -56,17 +67,17 @@ def _scale(A: Float[Array, "m m"]) -> Float[Array, ""]:
 
 
 @jax.custom_jvp
-def minimum_norm_solve(matrix: Float[Array, "m n"], rhs: Float[Array, " m"]) -> Float[Array, " n"]:
-    """The least-squares solution of least norm, by singular values.
+def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
+    """The Moore-Penrose inverse: applied to a vector, the least-squares solution of least norm.
 
-    Singular values below `RANK_TOLERANCE(dtype)` of the largest count as zero. The derivative is that of the
-    pseudo-inverse at constant rank (Golub and Pereyra 1973), finite also where singular values repeat or vanish;
-    it is built from this same function, so that higher derivatives follow.
+    Singular values below `rank_tolerance(dtype)` of the largest count as zero. The derivative is the one at constant
+    rank (Golub and Pereyra 1973), finite also where singular values repeat or vanish; it is written with this same
+    function, so that higher derivatives follow.
     """
     u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
     keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
     inverse = jnp.where(keep, 1.0 / jnp.where(keep, s, jnp.ones_like(s)), jnp.zeros_like(s))
-    return vt.T @ (inverse * (u.T @ rhs))
+    return (vt.T * inverse) @ u.T
 
 
 def rank_tolerance(dtype) -> float:
@@ -74,15 +85,11 @@ def rank_tolerance(dtype) -> float:
     return float(jnp.finfo(dtype).eps ** 0.65)
 
 
-@minimum_norm_solve.defjvp
-def _minimum_norm_solve_jvp(primals, tangents):
-    matrix, rhs = primals
-    matrix_dot, rhs_dot = tangents
-    x = minimum_norm_solve(matrix, rhs)
-    residual = rhs - matrix @ x
-    left = minimum_norm_solve(matrix.T, x)
-    range_part = minimum_norm_solve(matrix, rhs_dot - matrix_dot @ x)
-    residual_part = minimum_norm_solve(matrix, minimum_norm_solve(matrix.T, matrix_dot.T @ residual))
-    null = matrix_dot.T @ left
-    null_part = null - minimum_norm_solve(matrix, matrix @ null)
-    return x, range_part + residual_part + null_part
+@pseudo_inverse.defjvp
+def _pseudo_inverse_jvp(primals, tangents):
+    (matrix,), (dot,) = primals, tangents
+    P = pseudo_inverse(matrix)
+    m, n = matrix.shape
+    left = jnp.eye(m, dtype=P.dtype) - matrix @ P
+    right = jnp.eye(n, dtype=P.dtype) - P @ matrix
+    return P, -P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P

@@ -37,7 +37,7 @@ def _correct_positions(dae, x, s, C, A, B):
     _, effort_change = jax.jvp(dae.stored_efforts, (x,), (dae.lift(x, momentum_change),))
     efforts = dae.expand(0.0, s, effort_change, free, prescribed=False)
     motion = -dae.reduce(s, dae.reversible_flows(s, efforts))[: dae.plan.n_stored]
-    return dae.retract(x, jnp.where(jnp.asarray(dae.plan.configuration_slots), motion, 0.0))
+    return dae.retract(x, motion, dae.plan.configuration_blocks)
 
 
 def _correct_velocities(dae, t, x, C, A, B):
@@ -45,7 +45,7 @@ def _correct_velocities(dae, t, x, C, A, B):
     s, zero = dae.structures(x), jnp.zeros(dae.plan.n_free, A.dtype)
     rows = dae.rows(t, s, dae.expand(t, s, dae.stored_efforts(x), zero))
     _, impulse = solve_saddle(A, B, zero, -rows)
-    return dae.retract(x, dae.impulse(C, impulse))
+    return dae.retract(x, dae.impulse(C, impulse), dae.plan.constrained_blocks)
 
 
 def total_energy(dae, x):

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.linear import minimum_norm_solve
+from jmbs.linear import pseudo_inverse
 
 MAX_NEWTON_STEPS = 50
 SMOOTH_STEPS = 2
@@ -31,7 +31,7 @@ def solve_general(residual: Callable, rate: Callable, t, x, size: int) -> Float[
         value, matrix = doubled(y, t, x), jax.jacfwd(doubled)(y, t, x)
         size = jnp.max(jnp.abs(matrix), axis=1)
         scale = jax.lax.stop_gradient(jnp.where(size > 0, size, jnp.ones_like(size)))
-        return y - minimum_norm_solve(matrix / scale[:, None], value / scale)
+        return y - pseudo_inverse(matrix / scale[:, None]) @ (value / scale)
 
     def doubled(y, t, x):
         z, z_rate = y[:size], y[size:]

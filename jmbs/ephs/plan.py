@@ -72,6 +72,7 @@ class ClosureBatch:
     """Closures of one kind: parts as `(batch, members)`, states as `(block, rows)`, rows into the multipliers."""
 
     names: tuple[str, ...]
+    error: Any
     residual: Any
     parts: tuple[tuple[int, np.ndarray], ...]
     states: tuple[tuple[int, np.ndarray], ...]
@@ -98,6 +99,21 @@ class Plan:
     configuration_slots: np.ndarray
     member_of: dict[str, tuple[int, int]]
     free_junctions: tuple[str, ...]
+
+    @property
+    def closure_rows(self) -> np.ndarray:
+        """Rows `(closures, m)` of the multipliers, closure by closure in the order of the batches."""
+        return np.concatenate([closure.multipliers for closure in self.closures])
+
+    @property
+    def closure_names(self) -> tuple[str, ...]:
+        """Names of the closures, in the same order."""
+        return tuple(name for closure in self.closures for name in closure.names)
+
+    @property
+    def configuration_blocks(self) -> tuple[int, ...]:
+        """Blocks that position-level closures read."""
+        return tuple(i for i, b in enumerate(self.blocks) if self.configuration_slots[b.slots].any())
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -287,7 +303,9 @@ def _row_count(component, kind: Role, level: int) -> int:
         return 0 if level else component.ports[component.output].dim
     if kind is not Role.REVERSIBLE:
         return 0
-    identity = {name: port.quantity.space.identity() for name, port in component.ports.items()}
+    dtypes = [leaf.dtype for leaf in jax.tree.leaves(component) if eqx.is_inexact_array(leaf)]
+    dtype = dtypes[0] if dtypes else None
+    identity = {name: port.quantity.space.identity(dtype) for name, port in component.ports.items()}
     _, C = jax.eval_shape(component.structure, identity)
     return 0 if C is None else C.shape[0]
 
@@ -297,14 +315,15 @@ def _closures(flat, batches, member_of, state_of, junction_of) -> tuple[ClosureB
     for closure in flat.closures:
         parts = tuple(member_of[part][0] for part in closure.parts)
         states = tuple(state_of[junction_of[pair]][0] for pair in closure.states)
-        key = (closure.residual, parts, states, member_of[closure.constraint][0])
+        key = (closure.error, closure.residual, parts, states, member_of[closure.constraint][0])
         groups.setdefault(key, []).append(closure)
     result = []
-    for (residual, parts, states, constraint), members in groups.items():
+    for (error, residual, parts, states, constraint), members in groups.items():
         rows = [batches[constraint].multipliers[member_of[c.constraint][1]] for c in members]
         result.append(
             ClosureBatch(
                 names=tuple(c.name for c in members),
+                error=error,
                 residual=residual,
                 parts=tuple((b, np.array([member_of[c.parts[i]][1] for c in members])) for i, b in enumerate(parts)),
                 states=tuple(

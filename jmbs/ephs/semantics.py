@@ -13,7 +13,7 @@ JVP and not by hand. Any other system goes through `jmbs.ephs.general`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -248,8 +248,8 @@ class ReferenceDAE(eqx.Module):
         """
         if not self.kinematic:
             return self._general_rates(t, x)
-        t = jnp.asarray(t, self.reference_temperature.dtype)
-        plan, s, e_stored = self.plan, self.structures(x), self.stored_efforts(x)
+        t, plan = jnp.asarray(t, self.reference_temperature.dtype), self.plan
+        (s, e_stored), derivative = jax.linearize(lambda x: (self.structures(x), self.stored_efforts(x)), x)
         C = self.constraint_matrix(t, s)
         e_free = self.free_efforts(t, s, e_stored, C)
         e = self.expand(t, s, e_stored, e_free)
@@ -259,11 +259,11 @@ class ReferenceDAE(eqx.Module):
         if plan.n_rows == 0:
             return Rates(velocity, e, violation, violation, Power(*account, jnp.zeros((), e.dtype)))
 
-        def rows_at(t, x):
-            s = self.structures(x)
-            return self.rows(t, s, self.expand(t, s, self.stored_efforts(x), e_free))
+        def rows_at(t, s, e_stored):
+            return self.rows(t, s, self.expand(t, s, e_stored, e_free))
 
-        _, drift = jax.jvp(rows_at, (t, x), (jnp.ones_like(t), self.lift(x, velocity)))
+        along = (jnp.ones_like(t), *derivative(self.lift(x, velocity)))
+        _, drift = jax.jvp(rows_at, (t, s, e_stored), along)
         drift = drift if stabilisation is None else drift + stabilisation
         solve = minimum_norm_saddle if minimum_norm else solve_saddle
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
@@ -324,11 +324,15 @@ class ReferenceDAE(eqx.Module):
         parts = (velocity[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.plan.blocks)
         return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.plan.blocks, x, parts, strict=True))
 
-    def retract(self, x: State, step: Float[Array, " stored"]) -> State:
-        """`x exp(step)`, block by block."""
-        parts = (step[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.plan.blocks)
-        move = lambda space: lambda q, xi: space.compose(q, space.exp(xi))  # noqa: E731
-        return tuple(jax.vmap(move(b.space))(q, v) for b, q, v in zip(self.plan.blocks, x, parts, strict=True))
+    def retract(self, x: State, step: Float[Array, " stored"], which: Collection[int] | None = None) -> State:
+        """`x exp(step)`, block by block; of the blocks `which` only, if given."""
+        moved = list(x)
+        for i in range(len(x)) if which is None else which:
+            block = self.plan.blocks[i]
+            part = step[block.slots].reshape(len(block.junctions), block.space.dim)
+            move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
+            moved[i] = jax.vmap(move)(x[i], part)
+        return tuple(moved)
 
     def _replace_blocks(self, x: State, part: tuple[Array, ...]) -> State:
         new = dict(zip(self.plan.constrained_blocks, part, strict=True))
@@ -343,22 +347,27 @@ class ReferenceDAE(eqx.Module):
                 result.update({path: values[i] for i, path in enumerate(batch.paths)})
         return result
 
-    def map_closures(self, function, x: State) -> list[tuple[Any, Array]]:
-        """`function(parts, states)` of all closures, batch by batch, with each batch's plan."""
+    def closure_errors(self, x: State, function=None) -> Float[Array, "rows ..."]:
+        """Errors of all closures, batch by batch, in the order of `plan.closure_rows`; see `jmbs.ephs.Closure`.
+
+        `function(error)` may replace each closure's own `error(parts, states)` by another function of the same.
+        """
         take = lambda rows: lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf  # noqa: E731
-        result = []
+        errors = []
         for closure in self.plan.closures:
             parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
             states = tuple(x[b][rows] for b, rows in closure.states)
-            result.append((closure, eqx.filter_vmap(function(closure.residual))(parts, states)))
-        return result
+            error = closure.error if function is None else function(closure.error, closure.residual)
+            errors.append(eqx.filter_vmap(error)(parts, states))
+        return jnp.concatenate(errors)
 
-    def closures(self, x: State) -> Float[Array, " rows"]:
+    def closures(self, x: State, function=None) -> Float[Array, " rows"]:
         """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`."""
         g = jnp.zeros(self.plan.n_rows, self.reference_temperature.dtype)
-        for closure, value in self.map_closures(lambda residual: residual, x):
-            g = g.at[closure.multipliers].set(value)
-        return g
+        if not self.plan.closures:
+            return g
+        errors = self.closure_errors(x, function)
+        return g.at[self.plan.closure_rows].set(jax.vmap(self.plan.closures[0].residual)(errors))
 
 
 def _pick(x: State, which: tuple[int, ...]) -> tuple[Array, ...]:

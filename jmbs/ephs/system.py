@@ -16,8 +16,9 @@ from jmbs.errors import ModelError
 class Closure:
     """A position-level constraint whose rate is the velocity constraint of a reversible component.
 
-    `residual(components, x)` vanishes when the constraint is met, and its rate is `C e` of the component `constraint`;
-    both have the same rows. `components` maps the paths in `parts` to components, `x` the names in `states` to states.
+    `residual(error(parts, states))` vanishes when the constraint is met, and its rate is then `C e` of the component
+    `constraint`; both have the same rows. It is split so that the costly end (a logarithm) is evaluated for all closures
+    together: all closures of a system have one `residual` and errors of one shape.
 
     **Arguments:**
 
@@ -25,13 +26,15 @@ class Closure:
     - `constraint`: path of the reversible component whose rows it integrates.
     - `parts`: paths of the components whose parameters the residual needs.
     - `states`: `(path, port)` of the ports whose states it needs.
-    - `residual`: the function; gets two tuples, in the order of `parts` and `states`.
+    - `error`: gets two tuples, in the order of `parts` and `states`; gives any array.
+    - `residual`: from that array to the rows.
     """
 
     name: str
     constraint: str
     parts: tuple[str, ...]
     states: tuple[tuple[str, str], ...]
+    error: Any
     residual: Any
 
     def prefixed(self, box: str) -> Closure:

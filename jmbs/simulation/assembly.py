@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from jmbs.library.mechanics import place_along_joints
 from jmbs.lie import SE3, SO3, quaternion_to_rotation, rotate_back
-from jmbs.linear import minimum_norm_solve
+from jmbs.linear import pseudo_inverse, rank_tolerance
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.state import State, identity_state
 
@@ -119,7 +119,7 @@ def _solve_positions(model: Model, start: tuple[Array, ...]) -> tuple[Array, ...
         zero = jnp.zeros(slots.size, model.dtype)
         value, push = jax.linearize(lambda step: equations(moved(x, step)), zero)
         matrix = jax.vmap(push, out_axes=1)(jnp.eye(slots.size, dtype=model.dtype))
-        delta = -minimum_norm_solve(matrix, value)
+        delta = -pseudo_inverse(matrix) @ value
         return moved(x, delta), jnp.max(jnp.abs(delta))
 
     def iterate(carry):
@@ -166,11 +166,12 @@ def _velocities(model: Model, x) -> tuple[dict[str, Array], Array, dict[str, Arr
     rows = {n: (select(body_slots[n])[mask], value) for n, (mask, value) in soft.items()}
     matrix, target = jnp.concatenate(hard), jnp.concatenate(targets)
     whole = jnp.concatenate([matrix, *(m for m, _ in rows.values())])
-    w = minimum_norm_solve(whole, jnp.concatenate([target, *(value for _, value in rows.values())]))
-    w = _least_rates(w, whole, n_bodies)
+    inverse = pseudo_inverse(whole)
+    w = inverse @ jnp.concatenate([target, *(value for _, value in rows.values())])
+    w = _least_rates(w, whole, inverse, n_bodies)
     misses = {n: m @ w - value for n, (m, value) in rows.items()}
     if matrix.shape[0]:
-        w = w + minimum_norm_solve(matrix, target - matrix @ w)
+        w = w + pseudo_inverse(matrix) @ (target - matrix @ w)
     entries = {plan.junction_of[f"{n}/ke", "p"]: w[6 * b : 6 * b + 6] for b, n in enumerate(layout.bodies)}
     return entries, C[:, order] @ w, misses
 
@@ -190,15 +191,16 @@ def _given_velocity(model: Model, x, name: str, given) -> tuple[np.ndarray, Floa
     return mask, jnp.concatenate(values)
 
 
-def _least_rates(w: Array, matrix: Array, n_bodies: int) -> Array:
+def _least_rates(w: Array, matrix: Array, inverse: Array, n_bodies: int) -> Array:
     """`w` moved within the null space of `matrix` to where its joint rates `w[n_bodies:]` are smallest."""
     rates = w[n_bodies:]
     if rates.size == 0 or matrix.shape[0] == 0:
         return w
-    onto_range = jax.vmap(lambda v: minimum_norm_solve(matrix, matrix @ v), out_axes=1)
-    identity = jnp.eye(w.size, dtype=w.dtype)
-    null = identity - onto_range(identity)
-    return w - null @ minimum_norm_solve(null[n_bodies:], rates)
+    null = jnp.eye(w.size, dtype=w.dtype) - inverse @ matrix
+    # Where nothing is left free these rows are rounding, which a relative rank decision would take for a matrix.
+    free = null[n_bodies:]
+    free = jnp.where(jnp.max(jnp.abs(free)) > rank_tolerance(w.dtype), free, jnp.zeros_like(free))
+    return w - null @ (pseudo_inverse(free) @ rates)
 
 
 def _element_lengths(model: Model, x) -> dict[str, Array]:

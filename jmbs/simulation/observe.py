@@ -70,9 +70,7 @@ def _energies(dae: ReferenceDAE, x) -> dict[str, Array]:
 
 def _joints(model: Model, x, rates: Rates) -> dict[str, Any]:
     dae, layout = model.dae, model.layout
-    gaps = jnp.zeros((dae.plan.n_rows,), dae.reference_temperature.dtype)
-    for closure, value in dae.map_closures(closure_gap, x):
-        gaps = gaps.at[closure.multipliers].set(value)
+    gaps = dae.closures(x, closure_gap)
     largest = lambda entries: jnp.max(jnp.abs(entries))  # noqa: E731
     result: dict[str, Any] = {"reaction": {}, "constraint_position": {}, "constraint_velocity": {}}
     for name in layout.joints:

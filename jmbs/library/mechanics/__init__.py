@@ -22,7 +22,6 @@ from jmbs.library.mechanics.joint import (
     joint,
     joint_closure,
     relative_momentum,
-    relative_pose,
 )
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import Parameter, parameter_table
@@ -65,7 +64,6 @@ __all__ = [
     "parameter_table",
     "place_along_joints",
     "relative_momentum",
-    "relative_pose",
     "rigid_body",
     "show",
     "spring_damper",

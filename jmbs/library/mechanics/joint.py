@@ -200,47 +200,43 @@ def joint_closure(name: str, parent: str | None, child: str) -> Closure:
     parts = (f"{name}/hc", f"{name}/o1", f"{name}/o2")
     states = ((f"{name}/pe", "q_r"), (f"{child}/pe", "q"))
     if parent is None:
-        return Closure(name, parts[0], parts, states, _ground_residual)
-    return Closure(name, parts[0], parts, (*states, (f"{parent}/pe", "q")), _residual)
+        return Closure(name, parts[0], parts, states, _ground_error, joint_residual)
+    return Closure(name, parts[0], parts, (*states, (f"{parent}/pe", "q")), _error, joint_residual)
 
 
-def relative_pose(q1, o1, q2, o2) -> Float[Array, "3 4"]:
-    """The child's joint frame in the parent's: `o1^-1 q1^-1 q2 o2`, composed in SE(3) whatever the bodies' groups."""
-    return SE3.compose(SE3.inverse(SE3.compose(q1, o1)), SE3.compose(q2, o2))
+def joint_residual(error: Float[Array, "3 4"]) -> Float[Array, "6"]:
+    """The rows of a closure from its error pose `X = I(q_r)^-1 o1^-1 q1^-1 q2 o2`: `-log X`, (rad, m)."""
+    return -SE3.log(error)
 
 
-def closure_gap(residual: Any) -> Any:
-    """For the residual of a joint: a function of the same arguments that gives its gap whatever the integrated `q_r`.
+def closure_gap(error: Any, residual: Any) -> Any:
+    """From a joint's closure: the error pose that no motion of the joint can close, whatever the integrated `q_r`.
 
-    The joint element is first moved to the one nearest to the bodies' poses; what is left, `(rotation vector, gap)`
-    (6,) rad and m in the parent's joint frame, no motion of the joint can close.
+    The joint element is first moved to the one nearest to the bodies' poses.
     """
 
-    def gap(parts, states) -> Float[Array, "6"]:
-        motion = parts[0].motion
-        q_r = states[0]
-        error = residual(parts, states)
+    def gap(parts, states) -> Float[Array, "3 4"]:
+        motion, q_r = parts[0].motion, states[0]
         if motion.group.dim:
             i = tangent(motion, q_r)
-            step = -jnp.linalg.solve(i.T @ i, i.T @ error)
+            step = -jnp.linalg.solve(i.T @ i, i.T @ residual(error(parts, states)))
             q_r = motion.group.compose(q_r, motion.group.exp(step))
-        return residual(parts, (q_r, *states[1:]))
+        return error(parts, (q_r, *states[1:]))
 
     return gap
 
 
-def _residual(parts, states) -> Float[Array, "6"]:
-    constraint, offset1, offset2 = parts
+def _error(parts, states) -> Float[Array, "3 4"]:
+    _, offset1, offset2 = parts
     q_r, q2, q1 = states
-    error = relative_pose(q1, offset1.frame, q2, offset2.frame)
-    return -SE3.log(SE3.compose(SE3.inverse(constraint.motion.inclusion(q_r)), error))
+    return _closing(parts[0], q_r, SE3.compose(q1, offset1.frame), SE3.compose(q2, offset2.frame))
 
 
-def _ground_residual(parts, states) -> Float[Array, "6"]:
+def _ground_error(parts, states) -> Float[Array, "3 4"]:
+    _, offset1, offset2 = parts
     q_r, q2 = states
-    return _residual(parts, (q_r, q2, SE3.identity(q2.dtype)))
+    return _closing(parts[0], q_r, offset1.frame, SE3.compose(q2, offset2.frame))
 
 
-def heat_quantity() -> Quantity:
-    """Entropy, as exchanged at thermal ports."""
-    return Quantity(Rn(1), ENTROPY)
+def _closing(constraint: HolonomicConstraint, q_r, frame1, frame2) -> Float[Array, "3 4"]:
+    return SE3.compose(SE3.inverse(SE3.compose(frame1, constraint.motion.inclusion(q_r))), frame2)

@@ -1,0 +1,76 @@
+"""Reverse mode, forward mode and finite differences agree, at rest and at zero joint rotation too."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import jmbs
+import numpy as np
+import pytest
+
+PATHS = (
+    "shoulder/child_frame/position",
+    "arm/mass",
+    "hand/inertia",
+    "shoulder/friction/viscous",
+    "elbow/friction/viscous",
+    "shoulder/friction/coulomb",
+    "elbow/spring/stiffness",
+    "initial/elbow/v",
+    "initial/shoulder/v",
+)
+TOLERANCE = 1e-6
+
+
+def mechanism() -> jmbs.Mechanism:
+    """Two links on both groups, at rest, all joints at zero rotation."""
+    m = jmbs.Mechanism(gravity=(0.0, 0.0, -9.81))
+    m.add_body("arm", mass=2.7, inertia=[0.0128, 0.0195, 0.0212])
+    m.add_body("hand", mass=1.7, inertia=[0.0128, 0.0195, 0.0212], group="SO3xR3")
+    near, far = {"position": [-0.1, 0, 0]}, {"position": [0.1, 0, 0]}
+    friction = {"viscous": 0.01, "coulomb": 0.01}
+    m.add_joint("shoulder", "spherical", "ground", "arm", child_frame=near, friction=friction)
+    spring = {"stiffness": 1.0, "rest": 0.3}
+    m.add_joint("elbow", "revolute", "arm", "hand", far, near, axis=[0, 1, 0], friction={"viscous": 0.05}, spring=spring)
+    m.set_initial(joints={"elbow": {"v": [0.0]}, "shoulder": {"v": [0.0, 0.0, 0.0]}})
+    return m
+
+
+@pytest.fixture(scope="module")
+def problem():
+    model = jmbs.compile(mechanism())
+    values = [jnp.asarray(model.parameters()[path]["value"]) for path in PATHS]
+
+    def loss(values):
+        changed = model.with_parameters(dict(zip(PATHS, values, strict=True)))
+        sol = jmbs.simulate(changed, t1=0.2, save_every=0.1, dt=0.01, solver="rk4")
+        motion = sol.position["hand"][-1] @ jnp.array([1.0, 2.0, 3.0]) + sol.q["elbow"][-1, 0]
+        return motion + 1e3 * sol.entropy_produced[-1] + 1e-2 * jnp.sum(sol.reaction["elbow"][-1])
+
+    return jax.jit(loss), values
+
+
+@pytest.mark.slow
+def test_reverse_forward_and_finite_differences_agree(problem):
+    loss, values = problem
+    reverse, forward = jax.jit(jax.grad(loss))(values), jax.jit(jax.jacfwd(loss))(values)
+    for i, (path, r, f) in enumerate(zip(PATHS, reverse, forward, strict=True)):
+        scale = max(float(jnp.max(jnp.abs(r))), 1e-3)
+        assert np.all(np.isfinite(r)), path
+        np.testing.assert_allclose(r, f, atol=1e-11 * scale, err_msg=path)
+        np.testing.assert_allclose(r, differences(loss, values, i), atol=TOLERANCE * scale, err_msg=path)
+
+
+def differences(loss, values, which: int, h: float = 1e-5) -> np.ndarray:
+    """Central differences of fourth order."""
+    base = np.asarray(values[which], float)
+    result = np.zeros(base.shape)
+    for index in np.ndindex(base.shape):
+
+        def at(step, index=index):
+            moved = base.copy()
+            moved[index] += step
+            return float(loss([*values[:which], jnp.asarray(moved), *values[which + 1 :]]))
+
+        result[index] = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    return result

@@ -1,0 +1,206 @@
+"""What users do with a model: run, change parameters, drive inputs, batch, differentiate, fail."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jmbs
+import numpy as np
+import pytest
+from jmbs import ModelError, SimulationError, Status
+
+RUN = {"dt": 0.01, "solver": "rk4", "t1": 0.5, "save_every": 0.1}
+
+
+@pytest.fixture(scope="module")
+def sol(model, state):
+    return jmbs.simulate(model, state, **RUN)
+
+
+def pendulum_equation(q, v, mass=1.2, inertia=0.11, length=0.5, damping=0.05, torque=0.0):
+    """The hinge's acceleration from its one equation of motion."""
+    return (-mass * 9.81 * length * np.sin(q) - damping * v + torque) / (inertia + mass * length**2)
+
+
+def test_dynamics_are_the_pendulums(model, state):
+    rates = eqx.filter_jit(model.dynamics)(0.0, state)
+    hinge = model.dae.plan.slots[model.dae.plan.junction_of["rod/ke", "p"]]
+    momentum_rate = np.asarray(rates.velocity)[hinge]
+    # About body y the momentum is the inertia about the centre of mass times the rate.
+    np.testing.assert_allclose(momentum_rate[1] / 0.11, pendulum_equation(0.5, 1.0), rtol=1e-12)
+
+
+def test_saved_times_and_shapes(sol):
+    np.testing.assert_allclose(sol.ts, 0.1 * np.arange(6), atol=1e-15)
+    assert sol.position["rod"].shape == (6, 3)
+    assert sol.q["hinge"].shape == (6, 1)
+    assert sol.reaction["hinge"].shape == (6, 6)
+    assert bool(sol.status == Status.successful)
+    assert int(sol.stats["steps"]) == 50
+
+
+def test_the_books_close(sol):
+    assert np.max(np.abs(sol.first_law_residual)) < 1e-8
+    assert np.all(np.diff(sol.entropy_produced) > 0)
+    np.testing.assert_allclose(sol.dissipated, 298.15 * sol.entropy_produced, rtol=1e-12)
+
+
+def test_a_step_at_a_time_gives_the_same_motion(model, state, sol):
+    stepped = jmbs.compile(_with_settings(pendulum_mechanism(), dt=0.01, method="rk4"))
+    step = jax.jit(lambda s: stepped.step(s, {}, 0.01))
+    for _ in range(10):
+        state = step(state)
+    np.testing.assert_allclose(state["rod/q"][:, 3], sol.position["rod"][1], atol=1e-13)
+
+
+def pendulum_mechanism():
+    from simulation.conftest import pendulum
+
+    return pendulum()
+
+
+def _with_settings(mechanism, **settings):
+    from jmbs.library.mechanics import SimulationSpec
+
+    mechanism.simulation = SimulationSpec(t1=0.5, save_every=0.1, **settings)
+    return mechanism
+
+
+def test_changing_a_mass_keeps_the_motion(model, state):
+    heavier = model.with_parameters({"rod/mass": 2.4})
+    dynamics = eqx.filter_jit(lambda m, s: m.dynamics(0.0, s))
+    before, after = dynamics(model, state), dynamics(heavier, state)
+    slots = model.dae.plan.slots[model.dae.plan.junction_of["rod/ke", "p"]]
+    np.testing.assert_allclose(before.efforts[slots], after.efforts[slots], rtol=1e-14)
+    assert float(heavier.parameters()["rod/mass"]["value"]) == 2.4
+    assert float(model.parameters()["rod/mass"]["value"]) == 1.2
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({"rod/mas": 1.0}, "rod/mas"),
+        ({"rod/mass": [1.0, 2.0]}, "rod/mass"),
+        ({"initial/rodd/position": [0, 0, 0]}, "initial/rodd/position"),
+        ({"initial/hinge/w": [0.0]}, "initial/hinge/w"),
+        ({"initial/hinge/v": [0.0, 1.0]}, "initial/hinge/v"),
+    ],
+)
+def test_wrong_parameters_are_refused(model, values, path):
+    with pytest.raises(ModelError) as error:
+        model.with_parameters(values)
+    assert error.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"t1": -1.0}, "t1"),
+        ({"t1": 1.0, "save_every": 0.0}, "save_every"),
+        ({"ts": [0.3, 0.2]}, "ts"),
+        ({"t1": 1.0, "dt": 0.1, "tolerance": 1e-6}, "simulate"),
+        ({"t1": 1.0, "dt": -0.1}, "dt"),
+        ({"t1": 1.0, "solver": "rk4", "tolerance": 1e-6}, "dt"),
+        ({"t1": 1.0, "solver": "rk5", "dt": 0.1}, "simulation/method"),
+        ({"t1": 1.0, "constraints": "ggl"}, "constraints"),
+        ({"t1": 1.0, "adjoint": "backwards"}, "adjoint"),
+        ({"t1": 1.0, "inputs": {"hinge/actuatoin": 1.0}}, "inputs/hinge/actuatoin"),
+        ({"t1": 1.0, "inputs": {"hinge/actuation": [1.0, 2.0]}}, "inputs/hinge/actuation"),
+    ],
+)
+def test_wrong_arguments_are_refused(model, state, arguments, path):
+    with pytest.raises(ModelError) as error:
+        jmbs.simulate(model, state, **arguments)
+    assert error.value.path == path
+
+
+def test_inputs_do_work(model, state):
+    torque = lambda t, view: 0.3 * view.effort("hinge/hc", "p_r")  # noqa: E731
+    times = np.array([0.0, 1.0])
+    for inputs in (
+        {"hinge/actuation": 0.4},
+        {"hinge/actuation": (times, np.array([0.0, 1.0]))},
+        {"hinge/actuation": torque},
+        {"push/force": [1.0, 0.0, 0.0]},
+    ):
+        sol = jmbs.simulate(model, state, inputs=inputs, **RUN)
+        assert abs(float(sol.supplied[-1])) > 1e-3
+        assert np.max(np.abs(sol.first_law_residual)) < 1e-8
+    # A constant force does its force times the displacement.
+    np.testing.assert_allclose(sol.supplied[-1], sol.position["rod"][-1, 0] - sol.position["rod"][0, 0], rtol=1e-7)
+
+
+def test_a_table_that_ends_too_early_stops_the_run(model, state):
+    table = (np.array([0.0, 0.25]), np.array([0.0, 1.0]))
+    sol = jmbs.simulate(model, state, inputs={"hinge/actuation": table}, throw=False, **RUN)
+    assert not bool(sol.status == Status.successful)
+    assert np.all(np.isfinite(sol.position["rod"][:3])) and np.all(np.isnan(sol.position["rod"][3:]))
+
+
+def test_a_failure_raises_and_says_when(model, state):
+    with pytest.raises(SimulationError, match="t = 0"):
+        jmbs.simulate(model, state, inputs={"hinge/actuation": np.nan}, **RUN)
+
+
+def test_one_member_fails_alone(model):
+    def run(velocity, torque):
+        member = model.with_parameters({"initial/hinge/v": velocity[None]})
+        return jmbs.simulate(member, inputs={"hinge/actuation": torque}, throw=False, **RUN)
+
+    velocities, torques = jnp.array([0.0, 0.5, 1.0]), jnp.array([0.0, jnp.nan, 0.0])
+    batch = jax.jit(jax.vmap(run))(velocities, torques)
+    ok = np.asarray(batch.status == Status.successful)
+    np.testing.assert_array_equal(ok, [True, False, True])
+    assert np.all(np.isfinite(np.asarray(batch.position["rod"])[ok]))
+    # The same as alone.
+    alone = run(velocities[2], torques[2])
+    np.testing.assert_allclose(batch.position["rod"][2], alone.position["rod"], atol=1e-14)
+
+
+def test_an_inconsistent_state_sets_a_status(model, state):
+    shifted = model.with_parameters({"hinge/child_frame/position": [0.0, 0.0, 0.6]})
+    sol = jmbs.simulate(shifted, state, throw=False, constraints="none", **RUN)
+    assert bool(sol.status == Status.inconsistent_initial_state)
+
+
+def test_adaptive_runs_follow_their_tolerance(model, state):
+    ts = np.array([0.25, 0.5])
+    tight = jmbs.simulate(model, state, ts=ts, tolerance=1e-12, solver="dopri8")
+    errors = []
+    for tolerance in (1e-5, 1e-8):
+        sol = jmbs.simulate(model, state, ts=ts, tolerance=tolerance)
+        errors.append(np.max(np.abs(sol.position["rod"] - tight.position["rod"])))
+    assert errors[1] < 1e-7 and errors[1] < 0.1 * errors[0] < 1e-4
+    np.testing.assert_array_equal(tight.ts, [0.0, 0.25, 0.5])
+
+
+def test_baumgarte_holds_what_drifts(model, state):
+    run = {**RUN, "dt": 0.05, "t1": 2.0}
+    gaps = {}
+    for constraints in ("none", "baumgarte", "project"):
+        heavy = jmbs.simulate(_on_direct_product(), None, constraints=constraints, **run)
+        gaps[constraints] = float(heavy.constraint_position["hinge"][-1])
+        assert np.max(np.abs(heavy.first_law_residual)) < 2e-3
+    assert gaps["project"] < 1e-12 < gaps["baumgarte"] < 0.5 * gaps["none"]
+
+
+def _on_direct_product():
+    from simulation.conftest import pendulum
+
+    return jmbs.compile(pendulum("SO3xR3"))
+
+
+def test_float32(state):
+    single = jmbs.compile(pendulum_mechanism(), dtype="float32")
+    sol = jmbs.simulate(single, **RUN)
+    assert sol.position["rod"].dtype == jnp.float32
+    double = jmbs.simulate(jmbs.compile(pendulum_mechanism()), **RUN)
+    np.testing.assert_allclose(sol.position["rod"], double.position["rod"], atol=2e-5)
+    assert float(jnp.max(sol.constraint_position["hinge"])) < 1e-5
+
+
+def test_audit_off_gives_the_same_motion(model, state, sol):
+    lean = jmbs.simulate(model, state, audit=False, **RUN)
+    assert lean.total is None and lean.reaction is None
+    np.testing.assert_allclose(lean.position["rod"], sol.position["rod"], atol=1e-13)
