@@ -264,6 +264,7 @@ class ReferenceDAE(eqx.Module):
 
         along = (jnp.ones_like(t), *derivative(self.lift(x, velocity)))
         _, drift = jax.jvp(rows_at, (t, s, e_stored), along)
+        drift = drift + self.transport(e, violation)
         drift = drift if stabilisation is None else drift + stabilisation
         solve = minimum_norm_saddle if minimum_norm else solve_saddle
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
@@ -271,6 +272,19 @@ class ReferenceDAE(eqx.Module):
         power = Power(*account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)
         return Rates(velocity, e, multipliers, violation, self._with_prescribed(power, s, e, flow, multipliers))
+
+    def transport(self, e: Array, violation: Float[Array, " rows"]) -> Float[Array, " rows"]:
+        """What components whose rows refer to moving axes add to their rates, by `transport(e, rows)`.
+
+        Linear in the violation: it changes nothing on the constraints, but how errors drift beside them.
+        """
+        change = jnp.zeros_like(violation)
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            if hasattr(component, "transport"):
+                of_one = lambda comp, e, rows, batch=batch: comp.transport(_by_port(batch, e), rows)  # noqa: E731
+                values = _each(batch, of_one, component, e[batch.efforts], violation[batch.multipliers])
+                change = change.at[batch.multipliers].set(values)
+        return change
 
     def impulse(self, C: Array, multipliers: Array) -> Float[Array, " stored"]:
         """The change of the states, trivialised, that multipliers cause."""
@@ -447,16 +461,20 @@ def _each(batch: Batch, function, *args):
 
 
 def _onsager(batch: Batch, temperature):
-    power = [p for p in batch.ports if p.efforts is not None]
-
     def matrix(component, states, efforts):
-        split, start = {}, 0
-        for port in power:
-            split[port.name] = efforts[start : start + port.space.dim]
-            start += port.space.dim
-        return component.onsager(states, Efforts(split, temperature))
+        return component.onsager(states, Efforts(_by_port(batch, efforts), temperature))
 
     return matrix
+
+
+def _by_port(batch: Batch, efforts: Float[Array, " P"]) -> dict[str, Array]:
+    """The efforts of one component of a batch, by port."""
+    split, start = {}, 0
+    for port in batch.ports:
+        if port.efforts is not None:
+            split[port.name] = efforts[start : start + port.space.dim]
+            start += port.space.dim
+    return split
 
 
 def _thermal_mask(batch: Batch):

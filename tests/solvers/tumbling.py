@@ -66,7 +66,7 @@ def start(group: AbstractGroup):
 
 
 def integrate(group, solver, controller=None, dt=None, y0=None, inertia=None, **options):
-    """The solution over `DURATION` by Munthe-Kaas on the base method `solver`; the end state unless told otherwise."""
+    """The solution over `DURATION` by Munthe-Kaas on the base method `solver`; the end state unless told otherwise (1, ...)."""
     return diffrax.diffeqsolve(
         LieTerm(field(group)),
         MuntheKaas(solver, PoseAndMomentum(group)),
@@ -98,8 +98,8 @@ def exact(group: AbstractGroup, times: tuple[float, ...] = (DURATION,)) -> tuple
 
 
 def error(y, wanted) -> float:
-    """The largest difference of any entry of element or momentum."""
-    return max(float(np.max(np.abs(np.asarray(a) - b))) for a, b in zip(y, wanted, strict=True))
+    """The Euclidean norm of the difference over all entries; `y` has the times of `wanted` in front."""
+    return float(np.sqrt(sum(np.sum((np.asarray(a) - b) ** 2) for a, b in zip(y, wanted, strict=True))))
 
 
 def slope(sizes, errors) -> float:

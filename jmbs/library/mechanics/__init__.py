@@ -27,6 +27,7 @@ from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import Parameter, parameter_table
 from jmbs.library.mechanics.placement import Placement, make_placement, place_along_joints
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, SimulationSpec, TableSpec
+from jmbs.library.mechanics.two_bodies import two_body_system
 
 __all__ = [
     "JOINT_DIMENSIONS",
@@ -67,5 +68,6 @@ __all__ = [
     "rigid_body",
     "show",
     "spring_damper",
+    "two_body_system",
     "viscous_friction",
 ]

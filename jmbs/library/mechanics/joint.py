@@ -111,6 +111,14 @@ class HolonomicConstraint(eqx.Module):
         identity = jnp.eye(6, dtype=back.dtype)
         return None, jnp.concatenate([tangent(self.motion, q), adjoint_matrix(back), -identity], axis=1)
 
+    def transport(self, e, rows: Float[Array, "6"]) -> Float[Array, "6"]:
+        """Turns the rate of the rows, which are in body 2's axes, into the one that an inertial observer sees.
+
+        Without it a violation turns along with body 2, where the wrench hardly changes: their power piles up.
+        """
+        omega = e["p_j2"][:3]
+        return jnp.concatenate([jnp.cross(omega, rows[:3]), jnp.cross(omega, rows[3:])])
+
 
 class JointPotential(eqx.Module):
     """A joint spring `V = 1/2 <d | K d>`, `d = log(rest^-1 q_r)`; port `q_r`. See `NoPotential` for a joint without.
