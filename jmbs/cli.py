@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jmbs.errors import AssemblyError, JmbsError, ModelError
 
 if TYPE_CHECKING:
-    from jmbs.simulation.trajectory import Trajectory
+    from jmbs.simulation import Trajectory
 
 DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -77,7 +77,7 @@ def _version() -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from jmbs.io.result import PLOT_FOLDER, check_directory, default_directory, write_result
+    from jmbs.io import PLOT_FOLDER, check_directory, default_directory, write_result
     from jmbs.visualise import plot_trajectory
 
     if args.out is not None:
@@ -106,7 +106,7 @@ def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
     """The mechanism that the config describes and its model, with float64 switched on if the config asks for it."""
     import jax
 
-    from jmbs.io.config import read_config
+    from jmbs.io import read_config
     from jmbs.simulation import compile as compile_model
 
     try:
@@ -165,7 +165,7 @@ def _number(value: float | None) -> str:
 
 def _with_file(config: Path, error: Exception) -> str:
     """The message with the config's name in front, where it does not name its file already."""
-    from jmbs.io.result import ResultFolderError
+    from jmbs.io import ResultFolderError
 
     text = str(error)
     return text if str(config) in text or isinstance(error, ResultFolderError) else f"{config}: {text}"

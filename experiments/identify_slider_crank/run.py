@@ -131,8 +131,9 @@ def report(problem: Problem, path: np.ndarray, losses: np.ndarray) -> dict[str, 
         error = estimate * float(spread["standard_error"][i])
         off = (estimate - true) / error
         print(f"{name:<26} {true:9.4g} {start:9.4g} {estimate:10.5g} {error:10.2g} {off:+8.2f} std   ({unit})")
-        rows[name] = {"unit": unit, "true": true, "start": start, "estimate": estimate, "standard_error": error}
-        rows[name]["off_in_standard_errors"] = off
+        numbers = {"true": true, "start": start, "estimate": estimate, "standard_error": error}
+        rows[name] = {key: float(f"{value:.6g}") for key, value in numbers.items()}
+        rows[name] |= {"unit": unit, "off_in_standard_errors": round(off, 3)}
     singular = spread["singular_values"]
     return {
         "samples": problem.data.size,
@@ -142,7 +143,7 @@ def report(problem: Problem, path: np.ndarray, losses: np.ndarray) -> dict[str, 
         "loss_start": float(losses[0]),
         "loss_end": float(losses[-1]),
         "parameters": rows,
-        "correlation": spread["correlation"].tolist(),
+        "correlation": spread["correlation"].round(4).tolist(),
         "sensitivity_condition": float(singular[0] / singular[-1]),
         "newton_step_left_in_standard_errors": float(np.max(np.abs(newton_step) / spread["standard_error"])),
     }

@@ -67,9 +67,9 @@ def spoil(samples: Samples) -> tuple[Samples, dict[int, str]]:
     spoilt = Samples(
         samples.mass.at[a, 0].set(jnp.nan),
         samples.inertia_scale.at[b, 1].set(0.0),
-        samples.angular_velocity.at[c, 1].set(1e200),
+        samples.angular_velocity.at[c, 1].set(1e6),
     )
-    return spoilt, {a: "mass is NaN", b: "inertia is zero", c: "initial speed 1e200 rad/s"}
+    return spoilt, {a: "mass is NaN", b: "inertia is zero", c: "initial speed 1e6 rad/s"}
 
 
 def member_run(model: jmbs.Model, t1: float, steps: int) -> Callable[[Samples], Outcome]:
@@ -129,40 +129,37 @@ def relative_drift(outcome: Outcome) -> np.ndarray:
 
 
 def draw_positions(outcome: Outcome, samples: Samples, t1: float, target: Path) -> None:
-    """End positions of the second link from two sides, coloured by its initial speed."""
+    """End positions of the second link from two sides, coloured by the factor on its inertia."""
     end = np.asarray(outcome.position)[:, -1]
-    speed = np.linalg.norm(np.asarray(samples.angular_velocity)[:, 1], axis=1)
-    figure = Figure(figsize=(9, 4.4), layout="constrained")
+    factor = np.asarray(samples.inertia_scale)[:, 1]
+    low, high = np.quantile(factor, (0.02, 0.98))
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots(1, 2)
-    low, high = np.nanquantile(speed, (0.02, 0.98))
     for axis, (i, j) in zip(axes, ((0, 1), (0, 2)), strict=True):
-        points = axis.scatter(end[:, i], end[:, j], c=speed, s=7, lw=0, vmin=low, vmax=high)
-        axis.set(xlabel=f"{'xyz'[i]} (m)", ylabel=f"{'xyz'[j]} (m)", aspect="equal", xlim=(-0.35, 0.35))
-        axis.set_ylim(-0.35, 0.35)
-        axis.plot(0, 0, "+", color="black", ms=9)
-    figure.colorbar(points, ax=axes, label="initial speed of the second link (rad/s)", shrink=0.9)
-    figure.suptitle(f"Centre of mass of the second link at t = {t1:g} s ({len(end)} members; + is the fixed joint)")
+        points = axis.scatter(end[:, i], end[:, j], c=factor, s=9, lw=0, vmin=low, vmax=high)
+        axis.set(xlabel=f"{'xyz'[i]} (m)", ylabel=f"{'xyz'[j]} (m)")
+        axis.set_aspect("equal", adjustable="datalim")
+    figure.colorbar(points, ax=axes, label="factor on the second link's inertia")
+    figure.suptitle(f"Centre of mass of the second link at t = {t1:g} s, {len(end)} members")
     figure.savefig(target, dpi=100)
 
 
 def draw_energy(outcome: Outcome, t1: float, target: Path) -> None:
     """Quantiles of the relative energy drift over time, and its histogram at the end."""
-    drift = np.abs(relative_drift(outcome))
+    drift = relative_drift(outcome)
     times = np.linspace(0.0, t1, drift.shape[1])
-    bands = np.quantile(drift, QUANTILES, axis=0)
+    outer, inner, middle, inner_top, outer_top = np.quantile(drift, QUANTILES, axis=0)
     figure = Figure(figsize=(9, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    floor = np.finfo(drift.dtype).eps  # rounding; keeps zeros on the logarithmic axis
-    bands = np.maximum(bands, floor)
-    left.fill_between(times[1:], bands[0, 1:], bands[4, 1:], color="tab:blue", alpha=0.2, lw=0, label="5 to 95 %")
-    left.fill_between(times[1:], bands[1, 1:], bands[3, 1:], color="tab:blue", alpha=0.4, lw=0, label="25 to 75 %")
-    left.plot(times[1:], bands[2, 1:], color="tab:blue", label="median")
-    left.set(yscale="log", xlabel="time (s)", ylabel="|energy drift| / initial kinetic energy", xlim=(0, t1))
-    left.legend(frameon=False, loc="lower right")
-    last = np.maximum(drift[:, -1], floor)
-    edges = np.geomspace(last.min() * 0.99, last.max() * 1.01, 30)
-    right.hist(last, bins=edges, color="tab:blue")
-    right.set(xscale="log", xlabel=f"|energy drift| at t = {t1:g} s", ylabel="members")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2), sharey=True)
+    left.axhline(0, color="0.5", lw=0.8)
+    left.fill_between(times, outer, outer_top, color="tab:blue", alpha=0.2, lw=0, label="5 to 95 % of members")
+    left.fill_between(times, inner, inner_top, color="tab:blue", alpha=0.4, lw=0, label="25 to 75 %")
+    left.plot(times, middle, color="tab:blue", label="median")
+    left.set(xlabel="time (s)", ylabel="energy drift / initial kinetic energy", xlim=(0, t1))
+    left.legend(frameon=False, loc="best")
+    right.hist(drift[:, -1], bins=30, orientation="horizontal", color="tab:blue")
+    right.axhline(0, color="0.5", lw=0.8)
+    right.set(xlabel=f"members, at t = {t1:g} s")
     figure.savefig(target, dpi=110)
 
 

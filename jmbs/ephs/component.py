@@ -58,7 +58,7 @@ class Efforts(Mapping[str, Float[Array, " n"]]):
 
 
 class Environment(eqx.Module):
-    """The isothermal environment at the reference temperature: takes any heat, its exergy is zero, its entropy counted."""
+    """The isothermal environment at the reference temperature: takes any heat, its entropy is counted."""
 
     @property
     def ports(self) -> Interface:

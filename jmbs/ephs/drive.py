@@ -1,4 +1,4 @@
-"""Drives of the root's outer ports: a given flow (a force) or a given effort (a prescribed motion, a voltage source)."""
+"""Drives of the root's outer ports: a given flow (a force) or effort (a prescribed motion, a voltage source)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,9 @@ def flatten(system: System) -> FlatSystem:
 
     residuals = {closure.residual for closure in closures}
     if len(residuals) > 1:
-        raise ModelError("closures", f"{len(residuals)} different residuals", "one residual for all closures of a system")
+        raise ModelError(
+            "closures", f"{len(residuals)} different residuals", "one residual for all closures of a system"
+        )
     groups: dict[str, list[str]] = {}
     for node in merger.parent:
         groups.setdefault(merger.find(node), []).append(node)
@@ -106,7 +108,9 @@ def _visit(system: System, prefix: str, merger: _Merger, components: dict[str, A
     for name, box in system.boxes.items():
         if isinstance(box, System):
             if box.drives:
-                raise ModelError(prefix + name, f"drives {sorted(box.drives)} below the root", "drives at the root only")
+                raise ModelError(
+                    prefix + name, f"drives {sorted(box.drives)} below the root", "drives at the root only"
+                )
             inner_closures: list[Closure] = []
             _visit(box, f"{prefix}{name}/", merger, components, inner_closures)
             closures.extend(closure.prefixed(name) for closure in inner_closures)
@@ -133,5 +137,7 @@ def _quantity(system: System, junction) -> Quantity:
 
 
 def _name(nodes: list[str], merger: _Merger, components: dict[str, Any]) -> str:
-    holds = [n for n in nodes if any(role(components[p]) in (Role.STORAGE, Role.ENVIRONMENT) for p, _ in merger.ports[n])]
+    holds = [
+        n for n in nodes if any(role(components[p]) in (Role.STORAGE, Role.ENVIRONMENT) for p, _ in merger.ports[n])
+    ]
     return min(holds or nodes, key=lambda n: (n.count("/"), n))

@@ -190,7 +190,7 @@ def _effort_driven(flat: FlatSystem) -> dict[str, str]:
 
 
 def _transformer_levels(flat, roles, holders, effort_driven, junction_of) -> dict[str, int]:
-    """Elimination order of transformers: one more than the highest level among their inputs; cycles stay constraints."""
+    """Elimination order of transformers: one more than the highest level of their inputs; cycles stay constraints."""
     chosen: dict[str, str] = {}
     for path in sorted(p for p, r in roles.items() if r is Role.TRANSFORMER):
         target = junction_of[path, flat.components[path].output]

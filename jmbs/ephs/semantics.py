@@ -24,10 +24,13 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Efforts, Role
 from jmbs.ephs.flatten import FlatSystem
-from jmbs.ephs.general import solve_general
+from jmbs.ephs.general import freedom, solve_general
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch, Plan, make_plan
 from jmbs.linear import minimum_norm_saddle, solve_saddle
+
+UNDETERMINED = 1e-4
+"""Share of an effort that may lie in the null space of the equations, by rounding, before it counts as undetermined."""
 
 State = tuple[Array, ...]
 """One array `(n, *space.shape)` per block of the plan."""
@@ -94,7 +97,9 @@ class ReferenceDAE(eqx.Module):
                 a = a.astype(self.reference_temperature.dtype)
                 if batch.level == 0:
                     c, a = _transformer_rows(batch, component, a), None
-            J.append(j), C.append(c), A.append(a)
+            J.append(j)
+            C.append(c)
+            A.append(a)
         return Structure(tuple(J), tuple(C), tuple(A))
 
     def stored_efforts(self, x: State) -> Float[Array, " stored"]:
@@ -106,7 +111,9 @@ class ReferenceDAE(eqx.Module):
                 gradient = _each(batch, _energy_gradient(batch), component, self._port_states(batch, x))
                 for port in batch.ports:
                     value = gradient[port.name]
-                    e = e.at[port.efforts].set(value - self.reference_temperature if port.quantity == ENTROPY else value)
+                    e = e.at[port.efforts].set(
+                        value - self.reference_temperature if port.quantity == ENTROPY else value
+                    )
         return e
 
     def expand(
@@ -309,27 +316,47 @@ class ReferenceDAE(eqx.Module):
                 supplied = supplied + taken @ e[slot]
         return power._replace(supplied=supplied)
 
-    def _general_rates(self, t, x: State) -> Rates:
-        plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
+    def _general_equations(self, t, x: State, z: Array) -> tuple[Array, tuple[Any, ...]]:
+        """Balances at free junctions and constraint rows for `z = (e_A, lambda)`; and what they are made of."""
+        plan, s, e_free, multipliers = self.plan, self.structures(x), z[: self.plan.n_free], z[self.plan.n_free :]
+        e = self.expand(t, s, self.stored_efforts(x), e_free)
+        given, account = self._given_flows(t, x, s, e)
+        flow = given + self.reduce(s, self.multiplier_flows(s, multipliers))
+        residual = jnp.concatenate([flow[plan.n_stored : plan.n_stored + plan.n_free], self.rows(t, s, e)])
+        return residual, (flow, given, e, s, account)
 
-        def evaluate(t, x, z):
-            s, e_free, multipliers = self.structures(x), z[: plan.n_free], z[plan.n_free :]
-            e = self.expand(t, s, self.stored_efforts(x), e_free)
-            flow, account = self._given_flows(t, x, s, e)
-            flow = flow + self.reduce(s, self.multiplier_flows(s, multipliers))
-            residual = jnp.concatenate([flow[plan.n_stored : plan.n_stored + plan.n_free], self.rows(t, s, e)])
-            return residual, (flow, e, s, account)
+    def _general_residual_and_rate(self):
+        def residual(t, x, z):
+            return self._general_equations(t, x, z)[0]
 
         def rate(t, x, z):
-            return self.lift(x, -evaluate(t, x, z)[1][0][: plan.n_stored])
+            return self.lift(x, -self._general_equations(t, x, z)[1][0][: self.plan.n_stored])
 
-        z = solve_general(lambda t, x, z: evaluate(t, x, z)[0], rate, t, x, plan.n_free + plan.n_rows)
-        residual, (flow, e, s, account) = evaluate(t, x, z)
-        multipliers = z[plan.n_free :]
-        flow_without = flow - self.reduce(s, self.multiplier_flows(s, multipliers))
-        power = Power(*account, -(multipliers @ residual[plan.n_free :]))
-        power = self._with_prescribed(power, s, e, flow_without, multipliers)
-        return Rates(-flow[: plan.n_stored], e, multipliers, residual[plan.n_free :], power)
+        return residual, rate
+
+    def _general_rates(self, t, x: State) -> Rates:
+        plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
+        equations, rate = self._general_residual_and_rate()
+        z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
+        residual, (flow, given, e, s, account) = self._general_equations(t, x, z)
+        multipliers, violation = z[plan.n_free :], residual[plan.n_free :]
+        power = self._with_prescribed(Power(*account, -(multipliers @ violation)), s, e, given, multipliers)
+        return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
+
+    def undetermined(self, t, x: State) -> str | None:
+        """Name of a free junction whose effort nothing determines at a state, or None; concrete only."""
+        plan, (residual, rate) = self.plan, self._general_residual_and_rate()
+
+        @jax.jit
+        def freedoms(t, x):
+            z = solve_general(residual, rate, t, x, plan.n_free + plan.n_rows)
+            return freedom(residual, rate, t, x, z)
+
+        loose = np.asarray(freedoms(jnp.asarray(t, self.reference_temperature.dtype), x))
+        for name in plan.free_junctions:
+            if np.any(loose[plan.slots[name] - plan.n_stored] > UNDETERMINED):
+                return name
+        return None
 
     # -- states ---------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ class Closure:
     """A position-level constraint whose rate is the velocity constraint of a reversible component.
 
     `residual(error(parts, states))` vanishes when the constraint is met, and its rate is then `C e` of the component
-    `constraint`; both have the same rows. It is split so that the costly end (a logarithm) is evaluated for all closures
-    together: all closures of a system have one `residual` and errors of one shape.
+    `constraint`; both have the same rows. It is split so that the costly end (a logarithm) is evaluated for all
+    closures together: all closures of a system have one `residual` and errors of one shape.
 
     **Arguments:**
 

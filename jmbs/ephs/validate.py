@@ -50,7 +50,7 @@ def validate_junction(flat: FlatSystem, junction: FlatJunction) -> None:
 def validate_component(path: str, component: object) -> None:
     """Checks skewness of a Dirac structure and symmetry, sign and energy of an Onsager structure on random states.
 
-    Raises `ModelError`. Components of jmbs declare `lawful_by_construction` instead; their laws are tested once for all.
+    Raises `ModelError`. Components of jmbs declare `lawful_by_construction` instead; their laws are tested once.
     """
     kind = role(component, path)
     if kind not in (Role.REVERSIBLE, Role.IRREVERSIBLE):
@@ -84,9 +84,13 @@ def _check_dirac(path: str, component, x) -> None:
         if J.shape != (n, n):
             raise ModelError(path, f"J of shape {J.shape}", f"({n}, {n}), the stacked power ports")
         if np.abs(J + J.T).max(initial=0.0) > LAW_TOLERANCE * max(np.abs(J).max(initial=0.0), 1e-300):
-            raise ModelError(path, "a Dirac structure whose J is not skew-symmetric", "J = -J^T, so that power is conserved")
+            raise ModelError(
+                path, "a Dirac structure whose J is not skew-symmetric", "J = -J^T, so that power is conserved"
+            )
     if C is not None and (np.ndim(C) != 2 or np.shape(C)[1] != n):
-        raise ModelError(path, f"C of shape {np.shape(C)}", f"(m, {n}), a row per constraint over the stacked power ports")
+        raise ModelError(
+            path, f"C of shape {np.shape(C)}", f"(m, {n}), a row per constraint over the stacked power ports"
+        )
 
 
 def _check_onsager(path: str, component, x, key) -> None:
@@ -104,7 +108,11 @@ def _check_onsager(path: str, component, x, key) -> None:
         raise ModelError(path, "an Onsager matrix with a negative eigenvalue", "M non-negative (second law)")
     thermal = [name for name in ports if component.ports[name].quantity.name == ENTROPY]
     if not thermal:
-        raise ModelError(path, "an irreversible component without a thermal port", "an entropy port that takes the heat")
+        raise ModelError(
+            path, "an irreversible component without a thermal port", "an entropy port that takes the heat"
+        )
     energy = np.concatenate([np.asarray(e) + (300.0 if name in thermal else 0.0) for name, e in efforts.items()])
     if np.abs(M @ energy).max() > LAW_TOLERANCE * scale * np.abs(energy).max() * n:
-        raise ModelError(path, "an Onsager structure that does not conserve energy", "M (e + theta0 on thermal ports) = 0")
+        raise ModelError(
+            path, "an Onsager structure that does not conserve energy", "M (e + theta0 on thermal ports) = 0"
+        )

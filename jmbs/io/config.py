@@ -31,10 +31,7 @@ from jmbs.io.schema_values import Section
 from jmbs.io.tables import read_table
 from jmbs.io.user_types import make_user_object
 from jmbs.io.yaml_reader import read_yaml
-from jmbs.library.mechanics.checks import show
-from jmbs.library.mechanics.joint_specification import JOINT_DIMENSIONS
-from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
-from jmbs.library.mechanics.specification import SimulationSpec
+from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
 __all__ = ["ConfigError", "read_config"]
 

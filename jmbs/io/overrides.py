@@ -10,7 +10,7 @@ import yaml
 
 from jmbs.io.config_error import ConfigError
 from jmbs.io.yaml_reader import parse_value
-from jmbs.library.mechanics.checks import nearest, show
+from jmbs.library.mechanics import nearest, show
 
 # Below these an override changes something that has been named in the file; it does not add parts.
 _NAMED_SECTIONS = ("bodies", "joints", "loads", "elements", "constraints", "stores")

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jmbs.errors import ModelError
-from jmbs.simulation import Status, is_successful, members, message, status_name
-from jmbs.simulation import Trajectory
+from jmbs.simulation import Status, Trajectory, is_successful, members, message, status_name
 
 RESULT_FILE = "result.nc"
 SUMMARY_FILE = "summary.json"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from jmbs.library.mechanics.checks import is_number, nearest
+from jmbs.library.mechanics import is_number, nearest
 
 # What a required key holds, for the message when it is not there.
 _WANTED = {

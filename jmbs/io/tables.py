@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics.checks import is_number, nearest, show
-from jmbs.library.mechanics.values import TableSpec
+from jmbs.library.mechanics import TableSpec, is_number, nearest, show
 
 
 def read_table(path: str, file: Path, time: str, columns: Sequence[str]) -> TableSpec:

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics.checks import nearest
+from jmbs.library.mechanics import nearest
 
 
 def _first_line(error: BaseException) -> str:

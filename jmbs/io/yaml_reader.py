@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from jmbs.io.config_error import ConfigError
-from jmbs.library.mechanics.checks import show
+from jmbs.library.mechanics import show
 
 _NULL, _BOOL, _INT, _FLOAT, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "merge"))
 

@@ -1,8 +1,8 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
 from jmbs.simulation.inputs import with_inputs
+from jmbs.simulation.integrate import simulate
 from jmbs.simulation.model import Model, compile
-from jmbs.simulation.simulate import simulate
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions

@@ -67,14 +67,14 @@ def _start(model: Model) -> tuple[Array, ...]:
     dae, layout, plan = model.dae, model.layout, model.layout.placement
     assert plan is not None
     motions = [component(dae, f"{name}/hc").motion for name in layout.joints]
-    frames = [[component(dae, f"{name}/{o}").frame for name in layout.joints] for o in ("o1", "o2")]
+    parents, children = ([component(dae, f"{name}/{o}").frame for name in layout.joints] for o in ("o1", "o2"))
     given = model.initial["joints"]
     q = []
     for name, motion in zip(layout.joints, motions, strict=True):
         value = given.get(name, {}).get("q")
         group = motion.group
         q.append(group.identity(model.dtype) if value is None else group.from_coordinates(value))
-    poses = place_along_joints(plan, motions, *frames, q, model.initial["bodies"], model.dtype)
+    poses = place_along_joints(plan, motions, parents, children, q, model.initial["bodies"], model.dtype)
     state = identity_state(dae)
     for name, pose in zip(layout.bodies, poses, strict=True):
         state = state.replace(dae.plan.junction_of[f"{name}/pe", "q"], pose)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FunctionInput(eqx.Module):
-    """A drive from a user's function `(t, state)`; `state` is a view with `state(path, port)` and `effort(path, port)`."""
+    """A drive from a user's function `(t, state)`; `state` is a view with `state` and `effort` of `(path, port)`."""
 
     function: Callable = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -73,7 +73,9 @@ def _drive(model: Model, path: str, value: Any, size: int) -> Any:
     try:
         array = jnp.asarray(value, model.dtype)
     except (TypeError, ValueError):
-        raise ModelError(f"inputs/{path}", show(value), "a constant, (times, values), or a function (t, state)") from None
+        raise ModelError(
+            f"inputs/{path}", show(value), "a constant, (times, values), or a function (t, state)"
+        ) from None
     if array.ndim > 1 or array.size not in (1, size):
         raise ModelError(f"inputs/{path}", f"shape {np.shape(array)}", f"a number or {size} numbers")
     return ConstantFlow(jnp.broadcast_to(array.reshape(-1), (size,)))

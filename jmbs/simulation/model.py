@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jmbs.arrays import resolve_dtype
 from jmbs.dae import StateManifold, project, velocity_field
@@ -141,7 +142,7 @@ class Model(eqx.Module):
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
         state, misses = _assembled(self)
-        if not any(isinstance(m, jax.core.Tracer) for m in jax.tree.leaves(misses)):
+        if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
             self._refuse(misses)
         return state
 

@@ -1,4 +1,4 @@
-"""The state as users hold it: configurations and velocities; momenta are derived, so changing a mass keeps the motion."""
+"""The state as users hold it: configurations and velocities; momenta are derived, so a new mass keeps the motion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,5 @@ def to_internal(dae: ReferenceDAE, state: State) -> tuple[Array, ...]:
 def identity_state(dae: ReferenceDAE) -> State:
     """All states at the neutral element of their group (zero, identity pose)."""
     dtype = dae.reference_temperature.dtype
-    blocks = tuple(
-        jax.numpy.stack([b.space.identity(dtype)] * len(b.junctions)).astype(dtype) for b in dae.plan.blocks
-    )
+    blocks = tuple(jax.numpy.stack([b.space.identity(dtype)] * len(b.junctions)).astype(dtype) for b in dae.plan.blocks)
     return State(blocks, tuple(b.junctions for b in dae.plan.blocks))

@@ -4,4 +4,13 @@ from jmbs.solvers.methods import FIXED_STEP_ONLY, METHODS, base_method
 from jmbs.solvers.munthe_kaas import ChartInterpolation, LieTerm, Manifold, MuntheKaas
 from jmbs.solvers.rk4 import RK4
 
-__all__ = ["FIXED_STEP_ONLY", "METHODS", "RK4", "ChartInterpolation", "LieTerm", "Manifold", "MuntheKaas", "base_method"]
+__all__ = [
+    "FIXED_STEP_ONLY",
+    "METHODS",
+    "RK4",
+    "ChartInterpolation",
+    "LieTerm",
+    "Manifold",
+    "MuntheKaas",
+    "base_method",
+]

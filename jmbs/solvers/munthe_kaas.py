@@ -1,6 +1,6 @@
 """Munthe-Kaas: any diffrax Runge-Kutta method on a Lie group, by solving in the exponential chart of each step.
 
-    Phidot = dexp^-1_{-Phi}(F(t, y0 exp(Phi))),  Phi(0) = 0,  then  y1 = y0 exp(Phi1)
+Phidot = dexp^-1_{-Phi}(F(t, y0 exp(Phi))),  Phi(0) = 0,  then  y1 = y0 exp(Phi1)
 """
 
 from __future__ import annotations
@@ -150,6 +150,6 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
             y1 = self.project(t1, y1, args)
         ambient_error = None if error is None else self.manifold.lift(y1, error)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)])
-        result = diffrax.RESULTS.where(jnp.all(finite), result, diffrax.RESULTS.nonfinite)
+        result = diffrax.RESULTS.where(jnp.all(finite), result, diffrax.RESULTS.nonfinite)  # pyright: ignore[reportArgumentType]
         info = {"y0": y0, "y1": y1, "chart_info": chart_info, "manifold": self.manifold}
         return y1, ambient_error, info, None, result

@@ -60,6 +60,23 @@ def _absolute(module: str, node: ast.ImportFrom) -> str:
     return ".".join(base + ([node.module] if node.module else []))
 
 
+def _named(base: str, name: str) -> str:
+    """The module that `from base import name` reaches: `base` itself where its `__init__` binds a function `name`."""
+    inner = f"{base}.{name}"
+    return inner if inner in modules() and name not in _exported(base) else base
+
+
+@cache
+def _exported(package: str) -> frozenset[str]:
+    """Names that a package's `__init__` takes over from its modules."""
+    if package not in modules() or not is_package(package):
+        return frozenset()
+    statements = (node for node in tree(package).body if isinstance(node, ast.ImportFrom))
+    return frozenset(
+        alias.asname or alias.name for node in statements for alias in node.names if node.module != package
+    )
+
+
 @cache
 def imports(module: str) -> tuple[Import, ...]:
     """The modules of jmbs that `module` imports at run time; `from a import b` means `a.b` where that is a module."""
@@ -69,7 +86,7 @@ def imports(module: str) -> tuple[Import, ...]:
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(module, node)
-            targets = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules() else base for alias in node.names]
+            targets = [_named(base, alias.name) for alias in node.names]
         else:
             continue
         found += [Import(module, target, node.lineno) for target in dict.fromkeys(targets) if target in modules()]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
-import jmbs
 import numpy as np
 import pytest
+
+import jmbs
 from jmbs.ephs import System, flatten, pattern, reference_dae
 from jmbs.library.oscillator import damped_oscillator
 from jmbs.simulation.state import to_internal

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import jmbs
 import pytest
+
+import jmbs
 
 
 def pendulum(group: str = "SE3", **friction) -> jmbs.Mechanism:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import jax
-import jmbs
 import numpy as np
 import pytest
+
+import jmbs
 from jmbs import AssemblyError, Mechanism
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import jmbs
 import numpy as np
 import pytest
+
+import jmbs
 
 PATHS = (
     "shoulder/child_frame/position",
@@ -31,7 +32,9 @@ def mechanism() -> jmbs.Mechanism:
     friction = {"viscous": 0.01, "coulomb": 0.01}
     m.add_joint("shoulder", "spherical", "ground", "arm", child_frame=near, friction=friction)
     spring = {"stiffness": 1.0, "rest": 0.3}
-    m.add_joint("elbow", "revolute", "arm", "hand", far, near, axis=[0, 1, 0], friction={"viscous": 0.05}, spring=spring)
+    m.add_joint(
+        "elbow", "revolute", "arm", "hand", far, near, axis=[0, 1, 0], friction={"viscous": 0.05}, spring=spring
+    )
     m.set_initial(joints={"elbow": {"v": [0.0]}, "shoulder": {"v": [0.0, 0.0, 0.0]}})
     return m
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jmbs
 import numpy as np
 import pytest
+
+import jmbs
 from jmbs import ModelError, SimulationError, Status
 
 RUN = {"dt": 0.01, "solver": "rk4", "t1": 0.5, "save_every": 0.1}

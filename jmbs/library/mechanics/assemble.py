@@ -11,7 +11,15 @@ from jmbs.ephs import ConstantFlow, System, TableFlow, pattern
 from jmbs.library.mechanics.body import rigid_body
 from jmbs.library.mechanics.elements import LineOfAction, PointLoad, ThermalStore, UserForce, spring_damper
 from jmbs.library.mechanics.friction import Friction, ViscousFriction, viscous_friction
-from jmbs.library.mechanics.joint import Ground, JointPotential, NoPotential, Offset, joint, joint_closure, relative_momentum
+from jmbs.library.mechanics.joint import (
+    Ground,
+    JointPotential,
+    NoPotential,
+    Offset,
+    joint,
+    joint_closure,
+    relative_momentum,
+)
 from jmbs.library.mechanics.values import TableSpec
 from jmbs.lie import (
     SE3,
@@ -141,7 +149,7 @@ def _joint(mechanism: Mechanism, spec: JointSpec) -> System:
         group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
         offsets.append(Offset(_array(frame.position), _array(frame.quaternion), group))
     heats = spec.friction is None or spec.friction.heats == "environment"
-    return joint(motion, *offsets, _potential(motion, spec), _friction(motion, spec), heats)
+    return joint(motion, offsets[0], offsets[1], _potential(motion, spec), _friction(motion, spec), heats)
 
 
 def _potential(motion, spec: JointSpec) -> JointPotential | NoPotential:
@@ -176,8 +184,8 @@ def _friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
 
 
 def _element(mechanism: Mechanism, spec) -> System:
-    groups = tuple(None if b == "ground" else GROUPS[mechanism.bodies[b].group] for b in (spec.a, spec.b))
-    line = LineOfAction(_array(spec.point_a), _array(spec.point_b), groups)
+    a, b = (None if body == "ground" else GROUPS[mechanism.bodies[body].group] for body in (spec.a, spec.b))
+    line = LineOfAction(_array(spec.point_a), _array(spec.point_b), (a, b))
     heats = spec.heats == "environment"
     return spring_damper(line, _array(spec.stiffness), _array(spec.length), _array(spec.damping), heats)
 

@@ -1,6 +1,6 @@
 """The rigid body: storage of potential and kinetic energy, their coupling, and the gyroscopic (Lie-Poisson) structure.
 
-    qdot = T_eL_q(u),   pdot = ad*_u(p) - T*_eL_q(dV(q)) + p.f,   p.e = u = M^-1 p
+qdot = T_eL_q(u),   pdot = ad*_u(p) - T*_eL_q(dV(q)) + p.f,   p.e = u = M^-1 p
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def solve_symmetric_3x3(matrix: Float[Array, "3 3"], rhs: Float[Array, "3"]) -> 
 
 
 class PotentialKineticCoupling(eqx.Module):
-    """Lossless coupling of a configuration `q` and its momentum `p`: `q.f = -p.e`, `p.f = q.e`, all left-trivialised."""
+    """Lossless coupling of a configuration `q` and its momentum `p`: `q.f = -p.e`, `p.f = q.e`, left-trivialised."""
 
     configuration: Quantity = eqx.field(static=True)
     momentum: Quantity = eqx.field(static=True)

@@ -1,6 +1,6 @@
 """Point-to-point springs and dampers: the length between two body points as a coordinate of its own.
 
-    l = |x_b - x_a|,   ldot = A(q_a, q_b) (u_a, u_b),   force pair A^T (stiffness (l - length) + damping ldot)
+l = |x_b - x_a|,   ldot = A(q_a, q_b) (u_a, u_b),   force pair A^T (stiffness (l - length) + damping ldot)
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class LineOfAction(eqx.Module):
         moving = [(f"q_{end}", group) for end, group in zip("ab", self.groups, strict=True) if group is not None]
 
         def displaced(steps):
-            return self.length({name: x[name] + group.lift(x[name], step) for (name, group), step in zip(moving, steps)})
+            return self.length(
+                {name: x[name] + group.lift(x[name], step) for (name, group), step in zip(moving, steps, strict=True)}
+            )
 
         zeros = [jnp.zeros(group.dim, self.point_a.dtype) for _, group in moving]
         return jnp.concatenate(jax.grad(displaced)(zeros))[None, :]
@@ -81,7 +83,7 @@ class LineSpring(eqx.Module):
 
 
 def spring_damper(line: LineOfAction, stiffness, length, damping, heats_environment: bool = True) -> System:
-    """A pattern of boxes `line, pe, pkc, mf` and `env`; outer ports `p_a, p_b` (power), `q_a, q_b` (state), maybe `s`."""
+    """A pattern of boxes `line, pe, pkc, mf` and `env`; outer ports `p_a, p_b`, states `q_a, q_b`, maybe `s`."""
     boxes: dict[str, Any] = {
         "line": line,
         "pe": LineSpring(stiffness, length),

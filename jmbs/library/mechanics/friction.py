@@ -12,7 +12,7 @@ from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
 from jmbs.lie import Rn
 
 SMALL = 1e-3
-"""Below this value of `(u / u_reg)^2` the series of `tanh(sqrt(y)) / sqrt(y)` is used; its first omitted term is 1e-17."""
+"""Below this value of `(u / u_reg)^2` the series of `tanh(sqrt(y)) / sqrt(y)` is used; the first omitted term is 1e-17."""
 
 
 class Friction(eqx.Module):
@@ -56,7 +56,9 @@ class Friction(eqx.Module):
             index = jnp.asarray(members)
             square = jnp.sum(u[index] ** 2)
             regular = self.regularisation_velocity[g]
-            level = self.coulomb[g] + (self.static[g] - self.coulomb[g]) * jnp.exp(-square / self.stribeck_velocity[g] ** 2)
+            level = self.coulomb[g] + (self.static[g] - self.coulomb[g]) * jnp.exp(
+                -square / self.stribeck_velocity[g] ** 2
+            )
             dry = dry.at[index].set(level * tanh_ratio(square / regular**2) / regular)
         return viscous + jnp.diag(dry)
 

@@ -16,9 +16,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ENTROPY, Closure, Environment, Interface, Quantity, System, pattern, power_port, state_port
+from jmbs.ephs import Closure, Environment, Interface, Quantity, System, pattern, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
-from jmbs.library.mechanics.friction import Friction
+from jmbs.library.mechanics.friction import Friction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, pose, quaternion_to_rotation, tangent
 
 TWIST = momentum_quantity(SE3)
@@ -161,7 +161,7 @@ def joint(
     offset1: Offset,
     offset2: Offset,
     potential: JointPotential | NoPotential,
-    friction: Friction,
+    friction: Friction | ViscousFriction,
     heats_environment: bool = True,
 ) -> System:
     """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`.

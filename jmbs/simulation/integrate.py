@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from jmbs.dae import ACCOUNT, velocity_field
@@ -93,7 +94,9 @@ def simulate(
 class _Run:
     """The resolved settings of one run; hashable by value of what decides the compiled program."""
 
-    def __init__(self, model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte):
+    def __init__(
+        self, model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte
+    ):
         settings = model.settings
         t0 = settings.t0 if t0 is None else t0
         self.ts, self.grid = _times(settings, model.dtype, t0, t1, save_every, ts), None
@@ -211,6 +214,7 @@ def _integrate(model: Model, state: State, run: _Run, audit: bool, progress: boo
         if run.dt is not None:
             controller, dt0 = diffrax.StepTo(ts=jnp.asarray(run.grid, dtype)), None
         else:
+            assert run.rtol is not None and run.atol is not None
             pid = diffrax.PIDController(rtol=run.rtol, atol=run.atol, dtmin=1e-13 * span)
             controller = diffrax.ClipStepSizeController(pid, step_ts=times)
             dt0 = jnp.asarray(min(FIRST_STEP, 0.1 * float(ts[1] - ts[0])), dtype)
@@ -283,7 +287,7 @@ _BOOK_KEYS = (
 
 
 def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Array]:
-    """The account: first-law residual = change of (total + thermal + heat to the environment) - supplied - projection."""
+    """The account; first-law residual: change of (total + thermal + heat given away) - supplied - projection work."""
     supplied, dissipated, entropy, projection_work = account.T
     total = seen["kinetic"] + seen["potential"]
     whole = total + seen["thermal"] + seen["heat"]
@@ -342,9 +346,7 @@ def _labels(model: Model, run: _Run) -> Labels:
     except importlib.metadata.PackageNotFoundError:
         version = "unknown"
     layout = model.layout
-    return Labels(
-        model.name, layout.bodies, layout.joints, layout.coordinates, run.method, model.config_json, version
-    )
+    return Labels(model.name, layout.bodies, layout.joints, layout.coordinates, run.method, model.config_json, version)
 
 
 def _raise_failure(trajectory: Trajectory) -> None:
@@ -353,4 +355,4 @@ def _raise_failure(trajectory: Trajectory) -> None:
 
 
 def _is_traced(tree) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))

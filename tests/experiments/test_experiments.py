@@ -1,0 +1,61 @@
+"""The experiments run from their scripts, at tiny sizes, and write what they promise."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def run(name: str, out: Path, *arguments: str) -> dict[str, Any]:
+    """Runs an experiment's `main` in this process; what it returns is what it wrote."""
+    main = runpy.run_path(str(EXPERIMENTS / name / "run.py"))["main"]
+    result = main(["--out", str(out), *arguments])
+    assert json.loads((out / "result.json").read_text(encoding="utf-8")) == result
+    return result
+
+
+def assert_figures(name: str, out: Path) -> None:
+    """The figures that the experiment's page shows are drawn, and lie in the repository, small."""
+    page = (EXPERIMENTS / name / "README.md").read_text(encoding="utf-8")
+    drawn = sorted(path.name for path in (out / "figures").glob("*.png"))
+    assert drawn == sorted(path.name for path in (EXPERIMENTS / name / "figures").glob("*.png"))
+    for figure in drawn:
+        assert f"figures/{figure}" in page
+        assert (out / "figures" / figure).stat().st_size > 1000
+        assert (EXPERIMENTS / name / "figures" / figure).stat().st_size < 150_000
+
+
+@pytest.mark.slow
+def test_identification_descends_along_an_exact_gradient(tmp_path):
+    result = run("identify_slider_crank", tmp_path, "--iterations", "25", "--t1", "0.6")
+    assert_figures("identify_slider_crank", tmp_path)
+    assert result["loss_end"] < 0.5 * result["loss_start"]
+    assert result["gradient_check"]["relative_difference"] < 1e-6
+    assert len(result["parameters"]) == 3
+    assert all(0 < row["standard_error"] < np.inf for row in result["parameters"].values())
+    assert result["sensitivity_condition"] < 100
+
+
+def test_a_batch_member_fails_alone(tmp_path):
+    result = run("parameter_batch", tmp_path, "--members", "8", "--steps", "50", "--t1", "0.05")
+    assert_figures("parameter_batch", tmp_path)
+    assert result["successful"] == 8
+    assert 0 < result["largest_energy_drift"] < 1e-5
+    assert result["largest_joint_gap"] < 1e-10
+    isolation = result["isolation"]
+    assert [row["status"] for row in isolation["absurd_members"]] == ["not_finite"] * 3
+    assert isolation["others_same_status"]
+    assert isolation["others_largest_difference"] == 0.0
+
+
+def test_a_small_batch_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(EXPERIMENTS / "parameter_batch" / "run.py"))["main"](["--members", "3"])
+    assert "--members" in capsys.readouterr().err
