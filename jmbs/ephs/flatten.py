@@ -115,6 +115,8 @@ def _visit(system: System, prefix: str, merger: _Merger, components: dict[str, A
             _visit(box, f"{prefix}{name}/", merger, components, inner_closures)
             closures.extend(closure.prefixed(name) for closure in inner_closures)
         else:
+            if prefix + name in components:
+                raise ModelError(prefix + name, "the name of two components", "a path used once")
             components[prefix + name] = box
     closures.extend(system.closures)
     for junction in system.pattern.junctions:

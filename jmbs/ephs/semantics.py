@@ -316,7 +316,7 @@ class ReferenceDAE(eqx.Module):
                 supplied = supplied + taken @ e[slot]
         return power._replace(supplied=supplied)
 
-    def _general_equations(self, t, x: State, z: Array) -> tuple[Array, tuple[Any, ...]]:
+    def _general_equations(self, t, x: State, z: Array) -> tuple[Array, tuple[Any, Any, Any, Any, Any]]:
         """Balances at free junctions and constraint rows for `z = (e_A, lambda)`; and what they are made of."""
         plan, s, e_free, multipliers = self.plan, self.structures(x), z[: self.plan.n_free], z[self.plan.n_free :]
         e = self.expand(t, s, self.stored_efforts(x), e_free)
@@ -340,7 +340,9 @@ class ReferenceDAE(eqx.Module):
         z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
         residual, (flow, given, e, s, account) = self._general_equations(t, x, z)
         multipliers, violation = z[plan.n_free :], residual[plan.n_free :]
-        power = self._with_prescribed(Power(*account, -(multipliers @ violation)), s, e, given, multipliers)
+        supplied, dissipated, entropy = account
+        power = Power(supplied, dissipated, entropy, -(multipliers @ violation))
+        power = self._with_prescribed(power, s, e, given, multipliers)
         return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
 
     def undetermined(self, t, x: State) -> str | None:

@@ -53,13 +53,15 @@ def validate_component(path: str, component: object) -> None:
     Raises `ModelError`. Components of jmbs declare `lawful_by_construction` instead; their laws are tested once.
     """
     kind = role(component, path)
-    if kind not in (Role.REVERSIBLE, Role.IRREVERSIBLE):
+    if kind not in (Role.REVERSIBLE, Role.TRANSFORMER, Role.IRREVERSIBLE):
         return
     key = jax.random.key(0)
     for sample in range(SAMPLES):
         x = _random_states(component, jax.random.fold_in(key, sample))
         if kind is Role.REVERSIBLE:
             _check_dirac(path, component, x)
+        elif kind is Role.TRANSFORMER:
+            _check_transformer(path, component, x)
         else:
             _check_onsager(path, component, x, jax.random.fold_in(key, 100 + sample))
 
@@ -91,6 +93,17 @@ def _check_dirac(path: str, component, x) -> None:
         raise ModelError(
             path, f"C of shape {np.shape(C)}", f"(m, {n}), a row per constraint over the stacked power ports"
         )
+
+
+def _check_transformer(path: str, component, x) -> None:
+    ports = _power_ports(component)
+    output = getattr(component, "output", None)
+    if output not in ports:
+        raise ModelError(path, f"output {output!r}", f"the name of a power port, one of {sorted(ports)}")
+    shape = np.shape(component.ratio(x))
+    wanted = (ports[output], sum(ports.values()) - ports[output])
+    if shape != wanted:
+        raise ModelError(path, f"a ratio of shape {shape}", f"{wanted}, output by stacked inputs")
 
 
 def _check_onsager(path: str, component, x, key) -> None:

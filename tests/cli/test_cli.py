@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import pytest
 from io_result.synthetic import failed, pair_trajectory
 
-import jmbs.io.config
 import jmbs.simulation
 from jmbs.cli import main
 from jmbs.errors import AssemblyError, ModelError
@@ -50,7 +49,7 @@ class Stub:
 @pytest.fixture
 def stub(monkeypatch, tmp_path):
     stub = Stub()
-    monkeypatch.setattr(jmbs.io.config, "read_config", stub.read_config)
+    monkeypatch.setattr(jmbs.io, "read_config", stub.read_config)
     monkeypatch.setattr(jmbs.simulation, "compile", stub.compile, raising=False)
     monkeypatch.setattr(
         jmbs.simulation, "simulate", lambda *args, **kwargs: stub.simulate(*args, **kwargs), raising=False

@@ -121,6 +121,14 @@ def test_a_drive_of_no_outer_port():
     refuse(build, "drives/x", "no such outer port", "[]")
 
 
+@pytest.mark.parametrize("drive", [ConstantEffort(jnp.ones(1)), ConstantFlow(jnp.ones(1))])
+def test_a_drive_of_a_state_port(drive):
+    built = system({"tank": Tank()}, {"x": "tank.x"}, {"watched?": "x"}, {"watched": drive})
+    with pytest.raises(ModelError, match="power") as caught:
+        jmbs.compile(built)
+    assert caught.value.path in ("drives/watched", "junctions/x")
+
+
 def test_something_that_is_no_drive():
     built = system({"tank": Tank()}, {"x": "tank.x"}, ["x"], {"x": 3.0})
     refuse(lambda: jmbs.compile(built), "drives/x", "float", "a drive with a method flow or effort")
@@ -162,6 +170,17 @@ def test_a_dirac_structure_of_another_shape(J):
 @pytest.mark.parametrize("C", [jnp.zeros((1, 3)), jnp.zeros(2), jnp.zeros((1, 1))])
 def test_constraint_rows_of_another_shape(C):
     refuse_system(with_watcher(SKEW, C), "watch", f"C of shape {C.shape}", "a row per constraint over the stacked")
+
+
+def test_a_structure_that_is_no_number():
+    for built, path in [
+        (with_watcher(jnp.nan * SKEW), "watch"),
+        (with_watcher(SKEW, jnp.full((1, 2), jnp.nan)), "watch"),
+        (with_resistor(lambda e: jnp.nan * lawful(e)), "leak"),
+    ]:
+        with pytest.raises(ModelError) as caught:
+            jmbs.compile(built)
+        assert caught.value.path == path
 
 
 class Gear(eqx.Module):

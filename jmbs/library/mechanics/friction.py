@@ -12,7 +12,7 @@ from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
 from jmbs.lie import Rn
 
 SMALL = 1e-3
-"""Below this value of `(u / u_reg)^2` the series of `tanh(sqrt(y)) / sqrt(y)` is used; the first omitted term is 1e-17."""
+"""Below this `(u / u_reg)^2` the series of `tanh(sqrt(y)) / sqrt(y)` is used; the first omitted term is 1e-17."""
 
 
 class Friction(eqx.Module):
