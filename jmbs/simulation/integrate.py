@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from jmbs.dae import ACCOUNT, velocity_field
+from jmbs.ephs import TableFlow
 from jmbs.errors import ModelError, SimulationError
 from jmbs.library.mechanics import show
 from jmbs.simulation.inputs import with_inputs
@@ -99,7 +100,8 @@ class _Run:
     ):
         settings = model.settings
         t0 = settings.t0 if t0 is None else t0
-        self.ts, self.grid = _times(settings, model.dtype, t0, t1, save_every, ts), None
+        self.ts, self.lead = _times(settings, t0, t1, save_every, ts)
+        self.grid = None
         method = settings.method if solver is None else solver
         self.method = method if isinstance(method, str) else type(method).__name__
         self.dt, self.rtol, self.atol = _step_control(settings, dt, tolerance, self.method, model.dtype)
@@ -123,7 +125,7 @@ class _Run:
         grid = None if self.grid is None else self.grid.tobytes()
         names = (self.method, self.dt, self.rtol, self.atol, self.constraints, self.baumgarte, self.max_steps)
         solver = jax.tree_util.tree_structure(self.solver), tuple(map(str, jax.tree.leaves(self.solver)))
-        return (self.ts.tobytes(), grid, names, solver, str(self.adjoint))
+        return (self.ts.tobytes(), self.lead, grid, names, solver, str(self.adjoint))
 
     def __hash__(self):
         return hash(self._key())
@@ -132,14 +134,15 @@ class _Run:
         return isinstance(other, _Run) and self._key() == other._key()
 
 
-def _times(settings, dtype, t0, t1, save_every, ts) -> np.ndarray:
+def _times(settings, t0, t1, save_every, ts) -> tuple[np.ndarray, int]:
+    """Times that the run stops at, from `t0` on, and how many of them at the start were not asked for."""
     if ts is not None:
         if t1 is not None and float(np.asarray(ts)[-1]) > t1 + 1e-12:
             raise ModelError("ts", f"a last time {float(np.asarray(ts)[-1]):g} s", f"times up to t1 = {t1:g} s")
         ts = np.asarray(ts, dtype=np.float64)
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0) or ts[0] < t0:
             raise ModelError("ts", show(ts), f"increasing finite times from t0 = {t0:g} s on")
-        return np.concatenate([[t0], ts]) if ts[0] > t0 else ts
+        return (np.concatenate([[t0], ts]), 1) if ts[0] > t0 else (ts, 0)
     t1 = settings.t1 if t1 is None else t1
     if t1 is None:
         raise ModelError("t1", "nothing", "the end of the simulation, s")
@@ -153,7 +156,7 @@ def _times(settings, dtype, t0, t1, save_every, ts) -> np.ndarray:
     if t1 - times[-1] > 1e-9 * (t1 - t0):
         times = np.append(times, t1)
     times[-1] = t1
-    return times
+    return times, 0
 
 
 def _step_control(settings, dt, tolerance, method, dtype):
@@ -209,6 +212,7 @@ def _integrate(model: Model, state: State, run: _Run, audit: bool, progress: boo
     span = float(ts[-1] - ts[0])
     if len(ts) == 1:
         saved, result = jax.tree.map(lambda leaf: leaf[None], (x0, account)), diffrax.RESULTS.successful
+        end = times[0]
         stats = {"steps": jnp.asarray(0), "accepted": jnp.asarray(0), "rejected": jnp.asarray(0)}
     else:
         if run.dt is not None:
@@ -226,26 +230,33 @@ def _integrate(model: Model, state: State, run: _Run, audit: bool, progress: boo
             dt0=dt0,
             y0=(x0, account),
             args=dae,
-            saveat=diffrax.SaveAt(ts=times),
+            saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_only_time))),
             stepsize_controller=controller,
             adjoint=run.adjoint,
             max_steps=run.max_steps,
             throw=False,
             progress_meter=progress_meter(progress),
         )
-        saved, result = solution.ys, solution.result
+        ys: Any = solution.ys
+        (saved, end), result = ys, solution.result
+        end = end[-1]
         stats = {
             "steps": solution.stats["num_steps"],
             "accepted": solution.stats["num_accepted_steps"],
             "rejected": solution.stats["num_rejected_steps"],
         }
-    return _trajectory(model, run, times, saved, result, stats, audit)
+    return _trajectory(model, run, times, saved, result, end, stats, audit)
+
+
+def _only_time(t, y, args):
+    del y, args
+    return t
 
 
 _integrate_jit = eqx.filter_jit(_integrate)
 
 
-def _trajectory(model: Model, run: _Run, times, saved, result, stats, audit: bool) -> Trajectory:
+def _trajectory(model: Model, run: _Run, times, saved, result, end, stats, audit: bool) -> Trajectory:
     xs, account = saved
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf), axis=tuple(range(1, leaf.ndim))) for leaf in xs]).all(axis=0)
     finite = jnp.cumprod(finite.astype(jnp.int32)).astype(bool)
@@ -254,10 +265,10 @@ def _trajectory(model: Model, run: _Run, times, saved, result, stats, audit: boo
     seen = jax.vmap(lambda t, x: observe(model, t, x, audit))(times, safe)
     seen = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), seen)
     account = jnp.where(finite[:, None], account, jnp.nan)
-    status = _status(result, jnp.all(finite), _consistent(model, safe, times))
-    last = jnp.max(jnp.where(finite, times, times[0]))
-    failure_time = jnp.where(status == Status.successful, jnp.nan, last)
+    status = _status(result, jnp.all(finite), _consistent(model, safe, times), _beyond_tables(model, times))
+    failure_time = jnp.where(status == Status.successful, jnp.nan, end)
     books = _books(model, seen, account) if audit else dict.fromkeys(_BOOK_KEYS)
+    times, seen, books = jax.tree.map(lambda leaf: leaf[run.lead :], (times, seen, books))
     quaternion = {name: continuous_quaternions(q) for name, q in seen["quaternion"].items()}
     return Trajectory(
         ts=times,
@@ -328,7 +339,16 @@ def _consistent(model: Model, x, times) -> Array:
     return jnp.max(jnp.abs(miss)) <= 10 * ASSEMBLY_TOLERANCE[model.dtype.name]
 
 
-def _status(result, finite: Array, consistent: Array) -> Status:
+def _beyond_tables(model: Model, times) -> Array:
+    """Whether some tabulated drive ends before the run does, or starts after it."""
+    is_table = lambda leaf: isinstance(leaf, TableFlow)  # noqa: E731
+    tables = [d for d in jax.tree.leaves(model.dae.drives, is_leaf=is_table) if is_table(d)]
+    slack = 1e-9 * (times[-1] - times[0])
+    short = [(d.times[0] > times[0] + slack) | (d.times[-1] < times[-1] - slack) for d in tables]
+    return jnp.any(jnp.stack(short)) if short else jnp.asarray(False)
+
+
+def _status(result, finite: Array, consistent: Array, beyond_tables: Array) -> Status:
     R = diffrax.RESULTS
     status = Status.where(finite, Status.successful, Status.not_finite)
     status = Status.where(result == R.max_steps_reached, Status.max_steps_reached, status)
@@ -336,6 +356,7 @@ def _status(result, finite: Array, consistent: Array) -> Status:
     implicit = (result == R.nonlinear_max_steps_reached) | (result == R.nonlinear_divergence)
     status = Status.where(implicit, Status.implicit_solve_failed, status)
     status = Status.where(result == R.nonfinite, Status.not_finite, status)
+    status = Status.where((status != Status.successful) & beyond_tables, Status.table_exceeded, status)
     bad_start = (status == Status.successful) & ~consistent
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 

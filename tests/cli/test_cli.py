@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 from io_result.synthetic import failed, pair_trajectory
 
+import jmbs.io
 import jmbs.simulation
 from jmbs.cli import main
 from jmbs.errors import AssemblyError, ModelError

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import jmbs
-from jmbs.ephs import ENTROPY, ConstantEffort, System, pattern, power_port
+from jmbs.ephs import ENTROPY, ConstantEffort, System, flatten, pattern, power_port, reference_dae
 from jmbs.lie import Rn
 
 THETA0 = 290.0
@@ -132,19 +132,35 @@ def dynamics(model, t, state):
     return model.dynamics(t, state)
 
 
-class Solved:
-    """A compiled system's rates at its initial state, looked up by junction."""
+@eqx.filter_jit
+def reference_rates(dae, t, x):
+    return dae.rates(t, x)
 
-    def __init__(self, built, initial=None, t=0.0):
+
+class Solved:
+    """A system's rates at its initial state, looked up by junction.
+
+    Through `jmbs.compile`, or (less to compile) straight from the general semantics.
+    """
+
+    def __init__(self, built, initial=None, t=0.0, compiled=True):
         initial = {name: jnp.array([value]) for name, value in (initial or {}).items()}
-        self.model = jmbs.compile(built, initial=initial, environment_temperature=THETA0)
-        self.rates = dynamics(self.model, t, self.model.initial_state())
+        if compiled:
+            self.model = jmbs.compile(built, initial=initial, environment_temperature=THETA0)
+            state = self.model.initial_state()
+            # No storage here has velocities in place of its own states.
+            self.dae, self.x, self.rates = self.model.dae, state.blocks, dynamics(self.model, t, state)
+        else:
+            self.dae = reference_dae(flatten(built), THETA0, jnp.float64, kinematic=False)
+            zero = jnp.zeros(1)
+            self.x = tuple(jnp.stack([initial.get(n, zero) for n in b.junctions]) for b in self.dae.plan.blocks)
+            self.rates = reference_rates(self.dae, t, self.x)
 
     def rate(self, junction):
-        return float(self.rates.velocity[self.model.dae.plan.slots[junction]][0])
+        return float(self.rates.velocity[self.dae.plan.slots[junction]][0])
 
     def effort(self, junction):
-        return float(self.rates.efforts[self.model.dae.plan.slots[junction]][0])
+        return float(self.rates.efforts[self.dae.plan.slots[junction]][0])
 
     @property
     def power(self):
@@ -157,11 +173,12 @@ def close(value, wanted):
 
 def balanced(solved, temperature=THETA0):
     """Supplied less dissipated power goes into stored energy; all heat makes entropy at the given temperature."""
-    dae, state = solved.model.dae, solved.model.initial_state()
-    x = state.blocks  # No storage here has velocities instead of its own states.
-    energy = lambda x: sum(value for path, value in dae.energies(x).items() if path != "store")  # noqa: E731
-    zero = sum(dae.energies(x).values(), start=jnp.zeros(())) * 0
-    _, rate = jax.jvp(lambda x: zero + energy(x), (x,), (dae.lift(x, solved.rates.velocity),))
+    dae, x = solved.dae, solved.x
+
+    def energy(x):
+        return sum((v for path, v in dae.energies(x).items() if path != "store"), start=0.0 * jnp.sum(x[0]))
+
+    _, rate = jax.jvp(energy, (x,), (dae.lift(x, solved.rates.velocity),))
     close(float(rate), float(solved.power.supplied - solved.power.dissipated))
     close(float(solved.power.entropy), float(solved.power.dissipated) / temperature)
     close(float(solved.power.constraint), 0.0)

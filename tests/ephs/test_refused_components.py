@@ -10,6 +10,7 @@ from ephs.toys import Coil, Ideal, Leak, Resistor, Tank, Watcher, refuse, refuse
 import jmbs
 from jmbs.ephs import (
     ConstantEffort,
+    ConstantFlow,
     Environment,
     Role,
     System,

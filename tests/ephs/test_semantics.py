@@ -35,7 +35,7 @@ def test_rlc():
     close(solved.rate("y"), voltage - 7.0 * current)
     close(solved.power.dissipated, 7.0 * current**2)
     balanced(solved)
-    assert solved.model.dae.kinematic
+    assert solved.dae.kinematic
 
 
 def test_a_current_source_charges_a_capacitor():

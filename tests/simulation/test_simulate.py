@@ -135,7 +135,7 @@ def test_inputs_do_work(model, state):
 def test_a_table_that_ends_too_early_stops_the_run(model, state):
     table = (np.array([0.0, 0.25]), np.array([0.0, 1.0]))
     sol = jmbs.simulate(model, state, inputs={"hinge/actuation": table}, throw=False, **RUN)
-    assert not bool(sol.status == Status.successful)
+    assert bool(sol.status == Status.table_exceeded) and 0.25 < float(sol.failure_time) <= 0.3
     assert np.all(np.isfinite(sol.position["rod"][:3])) and np.all(np.isnan(sol.position["rod"][3:]))
 
 
@@ -173,7 +173,7 @@ def test_adaptive_runs_follow_their_tolerance(model, state):
         sol = jmbs.simulate(model, state, ts=ts, tolerance=tolerance)
         errors.append(np.max(np.abs(sol.position["rod"] - tight.position["rod"])))
     assert errors[1] < 1e-7 and errors[1] < 0.1 * errors[0] < 1e-4
-    np.testing.assert_array_equal(tight.ts, [0.0, 0.25, 0.5])
+    np.testing.assert_array_equal(tight.ts, ts)
 
 
 def test_baumgarte_holds_what_drifts(model, state):
