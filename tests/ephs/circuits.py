@@ -13,6 +13,7 @@ import pytest
 import jmbs
 from jmbs.ephs import ENTROPY, ConstantEffort, System, flatten, pattern, power_port, reference_dae
 from jmbs.lie import Rn
+from jmbs.simulation.state import to_internal
 
 THETA0 = 290.0
 CHARGE, FLUX = power_port(Rn(1), "charge"), power_port(Rn(1), "flux_linkage")
@@ -148,8 +149,8 @@ class Solved:
         if compiled:
             self.model = jmbs.compile(built, initial=initial, environment_temperature=THETA0)
             state = self.model.initial_state()
-            # No storage here has velocities in place of its own states.
-            self.dae, self.x, self.rates = self.model.dae, state.blocks, dynamics(self.model, t, state)
+            self.dae, self.rates = self.model.dae, dynamics(self.model, t, state)
+            self.x = to_internal(self.dae, state)
         else:
             self.dae = reference_dae(flatten(built), THETA0, jnp.float64, kinematic=False)
             zero = jnp.zeros(1)

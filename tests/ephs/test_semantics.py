@@ -88,6 +88,7 @@ def test_prescribed_motion_of_a_mass():
     solved = Solved(built, {"p": 1.0})
     close(solved.rate("p"), 15.0)
     close(solved.power.supplied, 1.0 * (15.0 + 2.0))
+    balanced(solved)
 
 
 def test_a_quantity_has_a_readable_name():

@@ -81,9 +81,10 @@ def test_maxwell_element_moved_by_a_mass():
     built = maxwell(None)
     boxes = {**built.boxes, "mass": Mass(jnp.asarray(3.0))}
     junctions = {"q": "spring.q pkc.q", "a": "pkc.p series.a", "b": "damper.p_r series.b", "p": "series.c mass.p"}
-    solved = Solved(system(boxes, {**junctions, "s": "damper.s env.s"}), {"q": 0.4, "p": 2.0}, compiled=False)
+    solved = Solved(system(boxes, {**junctions, "s": "damper.s env.s"}), {"q": 0.4, "p": 6.0}, compiled=False)
     close(solved.rate("p"), -5.0 * 0.4)
     close(solved.rate("q"), 2.0 - 5.0 * 0.4 / 2.0)
+    balanced(solved)
 
 
 def test_gradients_run_through_the_solve():

@@ -15,7 +15,8 @@ def within(request) -> Callable[..., None]:
     def check(quantity: str, error, tolerance) -> None:
         error, tolerance = np.broadcast_arrays(np.abs(np.asarray(error, float)), np.asarray(tolerance, float))
         worst = np.argmax(error / tolerance) if np.isfinite(error).all() else np.argmin(np.isfinite(error))
-        request.node.user_properties.append((quantity, f"{error.flat[worst]:.2e} (tolerance {tolerance.flat[worst]:.0e})"))
+        achieved = f"{error.flat[worst]:.2e} (tolerance {tolerance.flat[worst]:.0e})"
+        request.node.user_properties.append((quantity, achieved))
         assert (error <= tolerance).all(), f"{quantity}: {error.flat[worst]:.3g}, wanted {tolerance.flat[worst]:.3g}"
 
     return check
