@@ -66,7 +66,7 @@ def start(group: AbstractGroup):
 
 
 def integrate(group, solver, controller=None, dt=None, y0=None, inertia=None, **options):
-    """The solution over `DURATION` by Munthe-Kaas on `solver`; its states `(1, ...)` at the end unless told otherwise."""
+    """The solution over `DURATION` by Munthe-Kaas on `solver`; states `(1, ...)` at the end unless told otherwise."""
     return diffrax.diffeqsolve(
         LieTerm(field(group)),
         MuntheKaas(solver, PoseAndMomentum(group)),
