@@ -1,0 +1,172 @@
+"""The first and second law along the equations of motion, for every joint, element, drive and configuration group."""
+
+from __future__ import annotations
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from zoo import MECHANISMS, Motion, accelerations, internal, sample
+
+import jmbs
+from jmbs.ephs import flatten, reference_dae
+
+SAMPLES = 3
+TIME = 0.3
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
+
+
+@functools.cache
+def mechanism(name):
+    return MECHANISMS[name]()
+
+
+@functools.cache
+def compiled(name):
+    model = jmbs.compile(mechanism(name))
+    assert model.dae.kinematic
+    return model
+
+
+@functools.cache
+def motions(kind):
+    """Random consistent motions of all variants of a mechanism, stacked."""
+    if kind != "four_bar":
+        keys = jax.random.split(jax.random.key(3), SAMPLES)
+        return jax.jit(jax.vmap(lambda key: sample(mechanism(kind), key)))(keys)
+    # A closed loop is assembled; it starts from the one coordinate and velocity that are given.
+    state, plan = compiled(kind).initial_state(), compiled(kind).dae.plan
+    at = lambda path, port: state[plan.junction_of[path, port]]  # noqa: E731
+    bodies, joints = mechanism(kind).bodies, mechanism(kind).joints
+    motion = Motion(
+        {name: at(f"{name}/pe", "q") for name in bodies},
+        {name: at(f"{name}/ke", "p") for name in bodies},
+        {name: at(f"{name}/pe", "q_r") for name in joints},
+        {"oil": jnp.array([0.4])},
+    )
+    return jax.tree.map(lambda leaf: leaf[None], motion)
+
+
+def stirred(motion):
+    """The same configuration with velocities that break the joints."""
+    return motion._replace(twists={name: u + jnp.sin(jnp.arange(6.0)) for name, u in motion.twists.items()})
+
+
+@functools.cache
+def evaluated(name, eliminate=True):
+    """Everything that the laws speak about, at consistent motions and then at stirred ones."""
+    kind = name.split()[0]
+    dae = compiled(name).dae
+    if not eliminate:
+        theta0 = mechanism(name).environment_temperature
+        dae = reference_dae(flatten(mechanism(name).system()), theta0, jnp.float64, eliminate=False)
+
+    @eqx.filter_jit
+    @eqx.filter_vmap(in_axes=(None, 0))
+    def at(dae, motion):
+        t, x = jnp.asarray(TIME), internal(mechanism(name), dae, motion)
+        rates = dae.rates(t, x)
+        found = {
+            "rates": rates,
+            "accelerations": accelerations(mechanism(name), dae, motion, rates.velocity),
+            "efforts": {junction: rates.efforts[slots] for junction, slots in dae.plan.slots.items()},
+        }
+        if eliminate:
+            along = (jnp.ones_like(t), dae.lift(x, rates.velocity))
+            _, found["energy_rates"] = jax.jvp(dae.energies, (x,), along[1:])
+            found["closures"], found["closure_rates"] = jax.jvp(dae.closures, (x,), along[1:])
+            _, found["violation_rates"] = jax.jvp(dae.violation, (t, x), along)
+        return found
+
+    still = motions(kind)
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), still, jax.vmap(stirred)(still))
+    return jax.tree.map(np.asarray, at(dae, both))
+
+
+def consistent(found):
+    """The first half: motions that meet all joints."""
+    return jax.tree.map(lambda leaf: leaf[: leaf.shape[0] // 2], found)
+
+
+def assert_small(residual, size, tolerance):
+    assert np.all(np.abs(residual) <= tolerance * (1e-3 + np.abs(size)))
+
+
+def entropy_rates(name, velocity):
+    """Entropy rates by junction: of environments, and of stores."""
+    plan = compiled(name).dae.plan
+    blocks = [block for block in plan.blocks if block.label.startswith("entropy")]
+    into = lambda environment: sum(  # noqa: E731
+        (velocity[:, b.slots].sum(1) for b in blocks if b.environment == environment), np.zeros(len(velocity))
+    )
+    return into(True), into(False)
+
+
+@every_mechanism
+def test_first_law(name):
+    """`dH/dt = supplied - dissipated (+ what multipliers feed in off the constraints)`, and no energy gets lost as heat."""
+    found = evaluated(name)
+    power, rates = found["rates"].power, found["energy_rates"]
+    stored = {path: rate for path, rate in rates.items() if path not in mechanism(name).stores}
+    size = sum(np.abs(rate) for rate in rates.values()) + np.abs(power.supplied) + power.dissipated
+    mechanical = sum(stored.values())
+    assert_small(mechanical - (power.supplied - power.dissipated + power.constraint), size, 1e-10)
+    heat = sum((rate for path, rate in rates.items() if path not in stored), np.zeros_like(size))
+    environment, _ = entropy_rates(name, found["rates"].velocity)
+    heat = heat + mechanism(name).environment_temperature * environment
+    assert_small(heat - power.dissipated, size, 1e-10)
+    assert_small(consistent(power.constraint), consistent(size), 1e-10)
+
+
+@every_mechanism
+def test_second_law(name):
+    power = evaluated(name)["rates"].power
+    environment, stores = entropy_rates(name, evaluated(name)["rates"].velocity)
+    assert np.all(power.entropy >= 0)
+    assert np.all(power.dissipated >= 0)
+    np.testing.assert_allclose(environment + stores, power.entropy, rtol=1e-12)
+
+
+@every_mechanism
+def test_the_motion_stays_on_the_constraints(name):
+    found = consistent(evaluated(name))
+    size = np.max(np.abs(found["rates"].velocity))
+    assert_small(found["closures"], 1.0, 1e-10)
+    assert_small(found["rates"].violation, size, 1e-10)
+    assert_small(found["violation_rates"], size, 1e-10)
+
+
+@every_mechanism
+def test_rows_are_the_rates_of_closures(name):
+    """Where positions meet the joints, and whatever the velocities."""
+    found = evaluated(name)
+    size = np.max(np.abs(found["rates"].violation))
+    assert_small(found["closure_rates"] - found["rates"].violation, size, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["chain mixed", "tree", "four_bar"])
+def test_eliminated_transformers_change_nothing(name):
+    """Offsets, ground and lines of action kept as constraints give the same motion and the same efforts everywhere."""
+    one, other = consistent(evaluated(name)), consistent(evaluated(name, eliminate=False))
+    scale = np.max(np.abs(one["rates"].velocity))
+    assert_small(one["rates"].velocity - other["rates"].velocity, scale, 1e-9)
+    for junction, effort in one["efforts"].items():
+        assert_small(effort - other["efforts"][junction], np.max(np.abs(effort), initial=1.0), 1e-9)
+    for a, b in zip(one["rates"].power, other["rates"].power, strict=True):
+        assert_small(a - b, scale, 1e-9)
+
+
+VARIANTS = [(name.split()[0], name) for name in MECHANISMS if " " in name]
+
+
+@pytest.mark.parametrize("reference, variant", VARIANTS)
+def test_both_groups_give_the_same_motion(reference, variant):
+    one, other = consistent(evaluated(reference)), consistent(evaluated(variant))
+    scale = max(np.max(np.abs(a)) for a in one["accelerations"].values())
+    for body, acceleration in one["accelerations"].items():
+        assert_small(acceleration - other["accelerations"][body], scale, 1e-9)
+    for a, b in zip(one["rates"].power, other["rates"].power, strict=True):
+        assert_small(a - b, scale, 1e-9)
