@@ -1,5 +1,6 @@
 """Exergetic port-Hamiltonian systems: the language, its flattening, and its reference meaning."""
 
+from jmbs.ephs.build import reference_dae
 from jmbs.ephs.component import Efforts, Environment, Role, role
 from jmbs.ephs.drive import (
     ConstantEffort,
@@ -15,9 +16,10 @@ from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Plan, make_plan
-from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State, StateView, reference_dae
+from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State
 from jmbs.ephs.system import Closure, System
 from jmbs.ephs.validate import validate
+from jmbs.ephs.view import StateView
 
 __all__ = [
     "ENTROPY",

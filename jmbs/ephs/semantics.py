@@ -13,7 +13,7 @@ JVP and not by hand. Any other system goes through `jmbs.ephs.general`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,11 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs.component import Efforts, Role
-from jmbs.ephs.flatten import FlatSystem
+from jmbs.ephs.component import Role
+from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_mask, transformer_rows
 from jmbs.ephs.general import freedom, solve_general
 from jmbs.ephs.interface import ENTROPY
-from jmbs.ephs.plan import Batch, Plan, make_plan
+from jmbs.ephs.plan import Batch, Plan
+from jmbs.ephs.view import PortView, StateView
 from jmbs.linear import minimum_norm_saddle, solve_saddle
 
 UNDETERMINED = 1e-4
@@ -91,12 +92,12 @@ class ReferenceDAE(eqx.Module):
             j, c, a = None, None, None
             states = self._port_states(batch, x)
             if batch.role is Role.REVERSIBLE:
-                j, c = _each(batch, lambda comp, s: comp.structure(s), component, states)
+                j, c = each(batch, lambda comp, s: comp.structure(s), component, states)
             elif batch.role is Role.TRANSFORMER:
-                a = _each(batch, lambda comp, s: comp.ratio(s), component, states)
+                a = each(batch, lambda comp, s: comp.ratio(s), component, states)
                 a = a.astype(self.reference_temperature.dtype)
                 if batch.level == 0:
-                    c, a = _transformer_rows(batch, component, a), None
+                    c, a = transformer_rows(batch, component, a), None
             J.append(j)
             C.append(c)
             A.append(a)
@@ -108,7 +109,7 @@ class ReferenceDAE(eqx.Module):
         e = jnp.zeros(self.plan.n_stored, dtype)
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is Role.STORAGE:
-                gradient = _each(batch, _energy_gradient(batch), component, self._port_states(batch, x))
+                gradient = each(batch, energy_gradient(batch), component, self._port_states(batch, x))
                 for port in batch.ports:
                     value = gradient[port.name]
                     e = e.at[port.efforts].set(
@@ -186,10 +187,10 @@ class ReferenceDAE(eqx.Module):
             if batch.role is not Role.IRREVERSIBLE:
                 continue
             efforts = e[batch.efforts]
-            matrix = _onsager(batch, self.reference_temperature)
-            M = _each(batch, matrix, component, self._port_states(batch, x), efforts)
+            matrix = onsager(batch, self.reference_temperature)
+            M = each(batch, matrix, component, self._port_states(batch, x), efforts)
             flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
-            thermal = jnp.asarray(_thermal_mask(batch))
+            thermal = jnp.asarray(thermal_mask(batch))
             dissipated = dissipated + jnp.sum(jnp.where(thermal, 0.0, efforts * flow))
             entropy = entropy - jnp.sum(jnp.where(thermal, flow, 0.0))
             f = f.at[batch.efforts].add(flow)
@@ -288,8 +289,8 @@ class ReferenceDAE(eqx.Module):
         change = jnp.zeros_like(violation)
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if hasattr(component, "transport"):
-                of_one = lambda comp, e, rows, batch=batch: comp.transport(_by_port(batch, e), rows)  # noqa: E731
-                values = _each(batch, of_one, component, e[batch.efforts], violation[batch.multipliers])
+                of_one = lambda comp, e, rows, batch=batch: comp.transport(by_port(batch, e), rows)  # noqa: E731
+                values = each(batch, of_one, component, e[batch.efforts], violation[batch.multipliers])
                 change = change.at[batch.multipliers].set(values)
         return change
 
@@ -386,7 +387,7 @@ class ReferenceDAE(eqx.Module):
         result = {}
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is Role.STORAGE:
-                values = _each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x))
+                values = each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x))
                 result.update({path: values[i] for i, path in enumerate(batch.paths)})
         return result
 
@@ -417,110 +418,5 @@ def _pick(x: State, which: tuple[int, ...]) -> tuple[Array, ...]:
     return tuple(x[i] for i in which)
 
 
-class StateView:
-    """States and efforts by component path and port; what drives and outputs look things up in."""
-
-    def __init__(self, plan: Plan, x: State, e: Array):
-        self._plan, self._x, self._e = plan, x, e
-
-    def state(self, path: str, port: str) -> Array:
-        """The state at a component's port."""
-        block, row = self._plan.state_of[self._plan.junction_of[path, port]]
-        return self._x[block][row]
-
-    def effort(self, path: str, port: str) -> Float[Array, " n"]:
-        """The effort at a component's power port."""
-        return self._e[self._plan.slots[self._plan.junction_of[path, port]]]
-
-
-class PortView:
-    """A `StateView` that also knows the effort at the driven port itself."""
-
-    def __init__(self, view: StateView, slot):
-        self.state, self.effort = view.state, view.effort
-        self.own_effort = view._e[slot]
-
-
-def reference_dae(
-    flat: FlatSystem, reference_temperature: float, dtype, eliminate: bool = True, kinematic: bool = True
-) -> ReferenceDAE:
-    """Plans a flattened system and stacks its components; float fields become arrays of `dtype`."""
-    cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
-    components = {path: cast(component) for path, component in flat.components.items()}
-    flat = FlatSystem(components, flat.junctions, flat.drives, flat.closures)
-    plan = make_plan(flat, eliminate)
-    stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
-    temperature = jnp.asarray(reference_temperature, dtype)
-    return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic)
-
-
-def stack(components: list[Any]) -> Any:
-    """One pytree whose arrays have a leading axis over components of equal structure."""
-    arrays, static = zip(*(eqx.partition(c, eqx.is_array) for c in components), strict=True)
-    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static[0])
-
-
-def _as_array(leaf, dtype):
-    if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
-        return jnp.asarray(leaf, dtype)
-    return leaf
-
-
 def _prescribes(drive) -> bool:
     return not hasattr(drive, "flow")
-
-
-def _energy_gradient(batch: Batch):
-    def gradient(component, states: Mapping[str, Array]) -> dict[str, Array]:
-        spaces = {p.name: p.space for p in batch.ports}
-
-        def energy(steps):
-            moved = {name: states[name] + spaces[name].lift(states[name], step) for name, step in steps.items()}
-            return component.energy(moved)
-
-        zeros = {p.name: jnp.zeros(p.space.dim, states[p.name].dtype) for p in batch.ports if p.efforts is not None}
-        return jax.grad(energy)(zeros)
-
-    return gradient
-
-
-def _each(batch: Batch, function, *args):
-    """`function` of every component of a batch; the counter is there for batches without any array."""
-    return eqx.filter_vmap(lambda _, *rest: function(*rest))(jnp.arange(len(batch.paths)), *args)
-
-
-def _onsager(batch: Batch, temperature):
-    def matrix(component, states, efforts):
-        return component.onsager(states, Efforts(_by_port(batch, efforts), temperature))
-
-    return matrix
-
-
-def _by_port(batch: Batch, efforts: Float[Array, " P"]) -> dict[str, Array]:
-    """The efforts of one component of a batch, by port."""
-    split, start = {}, 0
-    for port in batch.ports:
-        if port.efforts is not None:
-            split[port.name] = efforts[start : start + port.space.dim]
-            start += port.space.dim
-    return split
-
-
-def _thermal_mask(batch: Batch):
-    power = [p for p in batch.ports if p.efforts is not None]
-    return np.concatenate([np.full(p.space.dim, p.quantity == ENTROPY) for p in power])[None, :]
-
-
-def _transformer_rows(batch: Batch, component, A: Array) -> Array:
-    """A transformer kept as a constraint: `0 = A e_in - e_out` over the stacked power ports."""
-    parts = []
-    start = 0
-    for port in batch.ports:
-        if port.efforts is None:
-            continue
-        if port.name == component.output:
-            parts.append(-jnp.broadcast_to(jnp.eye(port.space.dim, dtype=A.dtype), (*A.shape[:2], port.space.dim)))
-        else:
-            parts.append(A[:, :, start : start + port.space.dim])
-            start += port.space.dim
-    return jnp.concatenate(parts, axis=2)

@@ -1,0 +1,38 @@
+"""From a flattened system to its equations: planned once, components stacked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jmbs.ephs.flatten import FlatSystem
+from jmbs.ephs.plan import make_plan
+from jmbs.ephs.semantics import ReferenceDAE
+
+
+def reference_dae(
+    flat: FlatSystem, reference_temperature: float, dtype, eliminate: bool = True, kinematic: bool = True
+) -> ReferenceDAE:
+    """Plans a flattened system and stacks its components; float fields become arrays of `dtype`."""
+    cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
+    components = {path: cast(component) for path, component in flat.components.items()}
+    flat = FlatSystem(components, flat.junctions, flat.drives, flat.closures)
+    plan = make_plan(flat, eliminate)
+    stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
+    temperature = jnp.asarray(reference_temperature, dtype)
+    return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic)
+
+
+def stack(components: list[Any]) -> Any:
+    """One pytree whose arrays have a leading axis over components of equal structure."""
+    arrays, static = zip(*(eqx.partition(c, eqx.is_array) for c in components), strict=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static[0])
+
+
+def _as_array(leaf, dtype):
+    if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
+        return jnp.asarray(leaf, dtype)
+    return leaf
