@@ -5,6 +5,7 @@ Array shapes in annotations are checked on demand: `pytest --jaxtyping-packages=
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -39,3 +40,20 @@ def reference() -> Callable[[str], dict[str, Any]]:
 def configs() -> Path:
     """The folder of the shipped configs."""
     return ROOT / "configs"
+
+
+MEMORY_MAPS = Path("/proc/self/maps")
+MANY_MAPS = 20_000
+"""Of the 65 530 that Linux allows a process by default; one compiled simulation takes about 2 500."""
+
+
+@pytest.fixture(autouse=True)
+def _few_memory_maps():
+    """Drops compiled functions before they use up the process's memory maps, beyond which XLA on CPU crashes."""
+    yield
+    if MEMORY_MAPS.exists():
+        with MEMORY_MAPS.open() as file:
+            count = sum(1 for _ in file)
+        if count > MANY_MAPS:
+            jax.clear_caches()
+            gc.collect()
