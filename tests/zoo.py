@@ -190,7 +190,7 @@ MECHANISMS: dict[str, Callable[[], Mechanism]] = {
 
 
 class Motion(NamedTuple):
-    """A state whatever the bodies' groups: `poses` (3, 4), `twists` (6,) in body axes, elements of joints, entropies."""
+    """A state on any group: `poses` (3, 4), `twists` (6,) in body axes, elements of joints, entropies of stores."""
 
     poses: dict[str, Float[Array, "3 4"]]
     twists: dict[str, Float[Array, "6"]]

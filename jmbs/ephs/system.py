@@ -78,6 +78,8 @@ class System:
         for name in self.drives:
             if name not in self.pattern.outer:
                 raise ModelError(f"drives/{name}", "no such outer port", f"one of {sorted(self.pattern.outer)}")
+            if not self.pattern.outer[name].power:
+                raise ModelError(f"drives/{name}", "a drive of a state port", "a power port, through which it can act")
 
     @property
     def ports(self) -> Interface:

@@ -28,8 +28,7 @@ def validate(flat: FlatSystem) -> None:
 def validate_junction(flat: FlatSystem, junction: FlatJunction) -> None:
     """Raises `ModelError` for a junction that has no meaning.
 
-    Two storages or environments, a state port without storage, a thermal port with neither store nor environment,
-    a drive with no power to drive.
+    Two storages or environments, a state port without storage, a thermal port with neither store nor environment.
     """
     path = f"junctions/{junction.name}"
     roles = {pair: role(flat.components[pair[0]], pair[0]) for pair in junction.ports}
@@ -78,9 +77,16 @@ def _random_states(component, key):
     return states
 
 
+def _check_numbers(path: str, **matrices) -> None:
+    for name, matrix in matrices.items():
+        if matrix is not None and not np.all(np.isfinite(np.asarray(matrix))):
+            raise ModelError(path, f"{name} with entries that are infinite or NaN", "finite numbers")
+
+
 def _check_dirac(path: str, component, x) -> None:
     n = sum(_power_ports(component).values())
     J, C = component.structure(x)
+    _check_numbers(path, J=J, C=C)
     if J is not None:
         J = np.asarray(J)
         if J.shape != (n, n):
@@ -100,7 +106,9 @@ def _check_transformer(path: str, component, x) -> None:
     output = getattr(component, "output", None)
     if output not in ports:
         raise ModelError(path, f"output {output!r}", f"the name of a power port, one of {sorted(ports)}")
-    shape = np.shape(component.ratio(x))
+    ratio = component.ratio(x)
+    _check_numbers(path, ratio=ratio)
+    shape = np.shape(ratio)
     wanted = (ports[output], sum(ports.values()) - ports[output])
     if shape != wanted:
         raise ModelError(path, f"a ratio of shape {shape}", f"{wanted}, output by stacked inputs")
@@ -111,6 +119,7 @@ def _check_onsager(path: str, component, x, key) -> None:
     theta0 = jax.numpy.asarray(300.0)
     efforts = {p: jax.random.normal(jax.random.fold_in(key, i), (d,)) for i, (p, d) in enumerate(ports.items())}
     M = np.asarray(component.onsager(x, Efforts(efforts, theta0)))
+    _check_numbers(path, M=M)
     n = sum(ports.values())
     if M.shape != (n, n):
         raise ModelError(path, f"M of shape {M.shape}", f"({n}, {n}), the stacked power ports")

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
+from quick import quick_jit
 
 import jmbs
 from jmbs.ephs import ENTROPY, ConstantEffort, System, flatten, pattern, power_port, reference_dae
@@ -128,12 +129,12 @@ def effort(value):
     return ConstantEffort(jnp.array([value]))
 
 
-@eqx.filter_jit
+@quick_jit
 def dynamics(model, t, state):
     return model.dynamics(t, state)
 
 
-@eqx.filter_jit
+@quick_jit
 def reference_rates(dae, t, x):
     return dae.rates(t, x)
 

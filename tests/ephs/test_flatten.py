@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 
 from jmbs.ephs import System, flatten, pattern, reference_dae
 from jmbs.library.mechanics.body import rigid_body
@@ -147,7 +148,7 @@ def evaluate(built, rename=lambda path: path):
     names = canonical_states(dae, rename)
     spaces = {name: dae.plan.blocks[b].space for name, (b, _) in dae.plan.state_of.items()}
 
-    @eqx.filter_jit
+    @quick_jit
     @eqx.filter_vmap(in_axes=(None, 0))
     def at(dae, key):
         keys = jax.random.split(key, len(names))
@@ -226,7 +227,7 @@ def test_the_oscillator_obeys_its_equation():
     junction = {"osc/q": ("osc/pe", "q"), "osc/p": ("osc/ke", "p"), "s": ("env", "s")}
     states = {dae.plan.junction_of[junction[name]]: value for name, value in values.items()}
     x = tuple(jnp.array([[states[name]] for name in block.junctions]) for block in dae.plan.blocks)
-    rates = eqx.filter_jit(dae.rates)(0.0, x)
+    rates = quick_jit(dae.rates)(0.0, x)
     velocity = {name: rates.velocity[dae.plan.slots[dae.plan.junction_of[pair]]][0] for name, pair in junction.items()}
     u = p / 2.0
     assert velocity["osc/q"] == pytest.approx(u, rel=1e-14)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 from zoo import MECHANISMS, Motion, accelerations, internal, sample
 
 import jmbs
@@ -16,7 +17,16 @@ from jmbs.ephs import flatten, reference_dae
 
 SAMPLES = 3
 TIME = 0.3
-every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
+STEP = 1e-5
+SLOW = ("chain direct", "tree direct", "loose", "loose mixed", "four_bar direct")
+"""Their like are in the other mechanisms; they are here to compare the groups, and each has to be compiled."""
+
+
+def marked(names):
+    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+
+
+every_mechanism = pytest.mark.parametrize("name", marked(MECHANISMS))
 
 
 @functools.cache
@@ -36,7 +46,7 @@ def motions(kind):
     """Random consistent motions of all variants of a mechanism, stacked."""
     if kind != "four_bar":
         keys = jax.random.split(jax.random.key(3), SAMPLES)
-        return jax.jit(jax.vmap(lambda key: sample(mechanism(kind), key)))(keys)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(sample(mechanism(kind), key) for key in keys))
     # A closed loop is assembled; it starts from the one coordinate and velocity that are given.
     state, plan = compiled(kind).initial_state(), compiled(kind).dae.plan
     at = lambda path, port: state[plan.junction_of[path, port]]  # noqa: E731
@@ -55,35 +65,41 @@ def stirred(motion):
     return motion._replace(twists={name: u + jnp.sin(jnp.arange(6.0)) for name, u in motion.twists.items()})
 
 
+@quick_jit
+@eqx.filter_vmap(in_axes=(None, 0, 0))
+def equations(dae, t, x):
+    """The equations' rates, and those of energies and closures along them."""
+    rates = dae.rates(t, x)
+    moving = dae.lift(x, rates.velocity)
+    _, energy_rates = jax.jvp(dae.energies, (x,), (moving,))
+    closures, closure_rates = jax.jvp(dae.closures, (x,), (moving,))
+    return rates, energy_rates, closures, closure_rates
+
+
 @functools.cache
 def evaluated(name, eliminate=True):
     """Everything that the laws speak about, at consistent motions and then at stirred ones."""
-    kind = name.split()[0]
-    dae = compiled(name).dae
+    mech, dae = mechanism(name), compiled(name).dae
     if not eliminate:
-        theta0 = mechanism(name).environment_temperature
-        dae = reference_dae(flatten(mechanism(name).system()), theta0, jnp.float64, eliminate=False)
-
-    @eqx.filter_jit
-    @eqx.filter_vmap(in_axes=(None, 0))
-    def at(dae, motion):
-        t, x = jnp.asarray(TIME), internal(mechanism(name), dae, motion)
-        rates = dae.rates(t, x)
-        found = {
-            "rates": rates,
-            "accelerations": accelerations(mechanism(name), dae, motion, rates.velocity),
-            "efforts": {junction: rates.efforts[slots] for junction, slots in dae.plan.slots.items()},
-        }
-        if eliminate:
-            along = (jnp.ones_like(t), dae.lift(x, rates.velocity))
-            _, found["energy_rates"] = jax.jvp(dae.energies, (x,), along[1:])
-            found["closures"], found["closure_rates"] = jax.jvp(dae.closures, (x,), along[1:])
-            _, found["violation_rates"] = jax.jvp(dae.violation, (t, x), along)
-        return found
-
-    still = motions(kind)
-    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), still, jax.vmap(stirred)(still))
-    return jax.tree.map(np.asarray, at(dae, both))
+        dae = reference_dae(flatten(mech.system()), mech.environment_temperature, jnp.float64, eliminate=False)
+    still = motions(name.split()[0])
+    motion = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), still, jax.vmap(stirred)(still))
+    x = jax.vmap(lambda motion: internal(mech, dae, motion))(motion)
+    t = jnp.full(len(x[0]), TIME)
+    rates, energy_rates, closures, closure_rates = equations(dae, t, x)
+    moving = jax.vmap(dae.lift)(x, rates.velocity)
+    step = lambda h: jax.tree.map(lambda at, rate: at + h * rate, x, moving)  # noqa: E731
+    ahead, behind = (equations(dae, t + h, step(h))[0].violation for h in (STEP, -STEP))
+    found = {
+        "rates": rates,
+        "energy_rates": energy_rates,
+        "closures": closures,
+        "closure_rates": closure_rates,
+        "violation_rates": (ahead - behind) / (2 * STEP),
+        "accelerations": jax.vmap(lambda m, v: accelerations(mech, dae, m, v))(motion, rates.velocity),
+        "efforts": {junction: rates.efforts[:, slots] for junction, slots in dae.plan.slots.items()},
+    }
+    return jax.tree.map(np.asarray, found)
 
 
 def consistent(found):
@@ -107,13 +123,17 @@ def entropy_rates(name, velocity):
 
 @every_mechanism
 def test_first_law(name):
-    """`dH/dt = supplied - dissipated (+ what multipliers feed in off the constraints)`, and no energy gets lost as heat."""
+    """`dH/dt = supplied - dissipated (+ what multipliers feed in off the constraints)`, and the latter is heat."""
     found = evaluated(name)
     power, rates = found["rates"].power, found["energy_rates"]
     stored = {path: rate for path, rate in rates.items() if path not in mechanism(name).stores}
-    size = sum(np.abs(rate) for rate in rates.values()) + np.abs(power.supplied) + power.dissipated
+    size = sum(np.abs(rate) for rate in rates.values()) + np.abs(power.supplied)
+    size = size + power.dissipated + np.abs(power.constraint)
     mechanical = sum(stored.values())
-    assert_small(mechanical - (power.supplied - power.dissipated + power.constraint), size, 1e-10)
+    gap = mechanical - (power.supplied - power.dissipated + power.constraint)
+    assert_small(consistent(gap), consistent(size), 1e-10)
+    # Velocities that break redundant joints cause large self-stress, which costs digits.
+    assert_small(gap, size, 1e-8)
     heat = sum((rate for path, rate in rates.items() if path not in stored), np.zeros_like(size))
     environment, _ = entropy_rates(name, found["rates"].velocity)
     heat = heat + mechanism(name).environment_temperature * environment
@@ -136,7 +156,7 @@ def test_the_motion_stays_on_the_constraints(name):
     size = np.max(np.abs(found["rates"].velocity))
     assert_small(found["closures"], 1.0, 1e-10)
     assert_small(found["rates"].violation, size, 1e-10)
-    assert_small(found["violation_rates"], size, 1e-10)
+    assert_small(found["violation_rates"], size, 1e-7)
 
 
 @every_mechanism
@@ -147,7 +167,9 @@ def test_rows_are_the_rates_of_closures(name):
     assert_small(found["closure_rates"] - found["rates"].violation, size, 1e-10)
 
 
-@pytest.mark.parametrize("name", ["chain mixed", "tree", "four_bar"])
+@pytest.mark.parametrize(
+    "name", ["chain mixed", *(pytest.param(n, marks=pytest.mark.slow) for n in ("tree", "four_bar"))]
+)
 def test_eliminated_transformers_change_nothing(name):
     """Offsets, ground and lines of action kept as constraints give the same motion and the same efforts everywhere."""
     one, other = consistent(evaluated(name)), consistent(evaluated(name, eliminate=False))
@@ -159,11 +181,15 @@ def test_eliminated_transformers_change_nothing(name):
         assert_small(a - b, scale, 1e-9)
 
 
-VARIANTS = [(name.split()[0], name) for name in MECHANISMS if " " in name]
-
-
-@pytest.mark.parametrize("reference, variant", VARIANTS)
-def test_both_groups_give_the_same_motion(reference, variant):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "chain mixed",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in MECHANISMS if n.endswith(("direct", "e mixed"))),
+    ],
+)
+def test_both_groups_give_the_same_motion(variant):
+    reference = variant.split()[0]
     one, other = consistent(evaluated(reference)), consistent(evaluated(variant))
     scale = max(np.max(np.abs(a)) for a in one["accelerations"].values())
     for body, acceleration in one["accelerations"].items():
