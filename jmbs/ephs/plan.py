@@ -106,11 +106,6 @@ class Plan:
         return np.concatenate([closure.multipliers for closure in self.closures])
 
     @property
-    def closure_names(self) -> tuple[str, ...]:
-        """Names of the closures, in the same order."""
-        return tuple(name for closure in self.closures for name in closure.names)
-
-    @property
     def configuration_blocks(self) -> tuple[int, ...]:
         """Blocks that position-level closures read."""
         return tuple(i for i, b in enumerate(self.blocks) if self.configuration_slots[b.slots].any())

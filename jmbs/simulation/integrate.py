@@ -29,8 +29,8 @@ from jmbs.solvers import FIXED_STEP_ONLY, LieTerm, MuntheKaas, base_method
 
 DEFAULT_MAX_STEPS = 100_000
 FIRST_STEP = 1e-3
-"""First step of adaptive runs, as a share of the first saving interval at most: diffrax's own guess adds a tangent to
-the state, which on a group is meaningless; a step too large is simply rejected."""
+"""First step of adaptive runs, s, or a tenth of the first saving interval if that is less. Always given: diffrax's own
+guess adds a tangent to the state, which on a group is meaningless; a step too large is simply rejected."""
 BAUMGARTE_STEPS = 20.0
 """Baumgarte's rate is `1 / (BAUMGARTE_STEPS dt)`, or `1 / (BAUMGARTE_STEPS * 1 ms)` for adaptive steps."""
 ADJOINTS = ("auto", "direct", "checkpoint", "forward")

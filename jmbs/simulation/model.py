@@ -197,14 +197,19 @@ def assembled(model: Model) -> tuple[State, dict[str, Any]]:
     """The assembled state and the misses by path; differentiable."""
     if model.layout.placement is not None:
         return assemble(model)
-    state = identity_state(model.dae)
-    for name, entry in model.initial.get("states", {}).items():
-        state = state.replace(name, entry["value"])
     dae = model.dae
-    x = to_internal(dae, state)
+    x = to_internal(dae, _given_state(model))
     x, _ = project(dae, jnp.zeros((), model.dtype), x) if dae.kinematic else (x, None)
     violation = jnp.max(jnp.abs(dae.violation(jnp.zeros((), model.dtype), x)), initial=0.0) if dae.kinematic else 0.0
     return from_internal(dae, x), {"initial": jnp.asarray(violation)}
+
+
+def _given_state(model: Model) -> State:
+    """The states that were given by junction name, all others at the neutral element of their group."""
+    state = identity_state(model.dae)
+    for name, entry in model.initial.get("states", {}).items():
+        state = state.replace(name, entry["value"])
+    return state
 
 
 def compile(
@@ -261,12 +266,7 @@ def _with_kind(model: Model) -> Model:
     dae = model.dae
     if dae.plan.n_free == 0:
         return model
-    x = to_internal(dae, identity_state(dae))
-    if "states" in model.initial and model.initial["states"]:
-        state = identity_state(dae)
-        for name, entry in model.initial["states"].items():
-            state = state.replace(name, entry["value"])
-        x = to_internal(dae, state)
+    x = to_internal(dae, _given_state(model))
 
     @eqx.filter_jit
     def free_matrix(dae, x):
