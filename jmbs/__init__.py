@@ -1,10 +1,15 @@
 """jmbs: a differentiable, GPU-accelerated simulator for multibody systems in JAX."""
 
+from typing import TYPE_CHECKING, Any
+
 from jmbs import ephs, lie
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism
 from jmbs.simulation import Model, State, Status, Trajectory, compile, simulate
+
+if TYPE_CHECKING:
+    from jmbs.visualise import draw
 
 __all__ = [
     "AssemblyError",
@@ -17,8 +22,18 @@ __all__ = [
     "Status",
     "Trajectory",
     "compile",
+    "draw",
     "ephs",
     "lie",
     "load",
     "simulate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Most programs draw nothing: what drawing needs is imported when it is asked for.
+    if name == "draw":
+        from jmbs.visualise import draw
+
+        return draw
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

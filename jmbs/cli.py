@@ -66,6 +66,13 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
     check.set_defaults(command=_check)
+
+    draw = commands.add_parser("draw", parents=[shared], help="draw the interconnection pattern as an SVG file")
+    draw.add_argument("--flat", action="store_true", help="the flattened system: all primitive components by path")
+    draw.add_argument("--depth", metavar="N", type=int, default=1, help="levels of nesting to show (default: 1)")
+    draw.add_argument("--out", metavar="FILE.svg", type=Path, help="the file to write (default: <name>.svg)")
+    draw.add_argument("--force", action="store_true", help="overwrite an existing file")
+    draw.set_defaults(command=_draw)
     return parser
 
 
@@ -102,17 +109,36 @@ def _check(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _draw(args: argparse.Namespace) -> int:
+    from jmbs.visualise import draw
+
+    mechanism = _read(args)
+    path = args.out if args.out is not None else Path(f"{mechanism.name}.svg")
+    if path.is_dir() or not path.parent.is_dir():
+        raise ModelError(str(path), "no place for a file", "a file in an existing folder")
+    if path.exists() and not args.force:
+        raise ModelError(str(path), "an existing file", "a new file, or --force")
+    print(draw(mechanism, depth=args.depth, flat=args.flat).save(path))
+    return DONE
+
+
+def _read(args: argparse.Namespace) -> Any:
+    """The mechanism that the config describes."""
+    from jmbs.io import read_config
+
+    try:
+        return read_config(args.config, args.set)
+    except OSError as error:
+        raise ModelError(str(args.config), error.strerror or str(error), "a config file that can be read") from error
+
+
 def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
     """The mechanism that the config describes and its model, with float64 switched on if the config asks for it."""
     import jax
 
-    from jmbs.io import read_config
     from jmbs.simulation import compile as compile_model
 
-    try:
-        mechanism = read_config(args.config, args.set)
-    except OSError as error:
-        raise ModelError(str(args.config), error.strerror or str(error), "a config file that can be read") from error
+    mechanism = _read(args)
     if mechanism.simulation.precision == "float64":
         jax.config.update("jax_enable_x64", True)
     return mechanism, compile_model(mechanism)
@@ -143,6 +169,7 @@ def _report(summary: dict[str, Any], directory: Path) -> str:
         ("energy drift", f"{_number(summary['energy_drift'])} of {_number(summary['energy_scale'])} J"),
         ("constraints", _worst_residuals(summary["largest_constraint_residuals"])),
         ("entropy produced", f"{_number(summary['entropy_produced'])} J/K"),
+        *(("warning", warning) for warning in summary["warnings"]),
         ("result", str(directory)),
     ]
     width = max(len(name) for name, _ in rows)

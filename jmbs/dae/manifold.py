@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 ACCOUNT = ("supplied", "dissipated", "entropy", "projection_work")
-"""Entries of the account, J and J/K, in the order in which they are stored."""
+"""First entries of the account, J and J/K; then follows the entropy that each irreversible component produced."""
 
 
 class StateManifold(eqx.Module):

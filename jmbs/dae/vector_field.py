@@ -8,6 +8,8 @@ from collections.abc import Callable
 import equinox as eqx
 import jax.numpy as jnp
 
+from jmbs.dae.manifold import ACCOUNT
+
 
 @functools.cache
 def velocity_field(audit: bool, baumgarte: float | None) -> Callable:
@@ -28,8 +30,11 @@ def velocity_field(audit: bool, baumgarte: float | None) -> Callable:
         if baumgarte is not None:
             stabilisation = 2 * baumgarte * dae.violation(t, x) + baumgarte**2 * dae.closures(x)
         rates = dae.rates(t, x, stabilisation)
+        # Beyond a singularity of the coordinates the equations mean nothing: the run must not step over it.
+        velocity = jnp.where(dae.regularity(x) > 0, rates.velocity, jnp.nan)
         if not audit:
-            return rates.velocity
-        return jnp.concatenate([rates.velocity, jnp.stack(rates.power)])
+            return velocity
+        power = rates.power
+        return jnp.concatenate([velocity, jnp.stack(power[: len(ACCOUNT)]), power.production])
 
     return field

@@ -1,5 +1,6 @@
 """Exergetic port-Hamiltonian systems: the language, its flattening, and its reference meaning."""
 
+from jmbs.ephs.balance import Balance, balance
 from jmbs.ephs.build import reference_dae
 from jmbs.ephs.component import Efforts, Environment, Role, role
 from jmbs.ephs.drive import (
@@ -9,6 +10,7 @@ from jmbs.ephs.drive import (
     FlowDrive,
     FunctionEffort,
     FunctionFlow,
+    TableEffort,
     TableFlow,
     interpolate,
 )
@@ -17,12 +19,13 @@ from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, 
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Plan, make_plan
 from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State
-from jmbs.ephs.system import Closure, System
+from jmbs.ephs.system import Closure, System, interface_of
 from jmbs.ephs.validate import validate
 from jmbs.ephs.view import StateView
 
 __all__ = [
     "ENTROPY",
+    "Balance",
     "Closure",
     "ConstantEffort",
     "ConstantFlow",
@@ -47,8 +50,11 @@ __all__ = [
     "State",
     "StateView",
     "System",
+    "TableEffort",
     "TableFlow",
+    "balance",
     "flatten",
+    "interface_of",
     "interpolate",
     "make_plan",
     "pattern",

@@ -84,6 +84,19 @@ class TableFlow(eqx.Module):
         return interpolate(t, self.times, self.values)
 
 
+class TableEffort(eqx.Module):
+    """An effort interpolated linearly in a table; NaN outside the table.
+
+    **Arguments:** `times` (n,) increasing, s; `values` (n, dim). Its rate jumps at the rows: steps should end there.
+    """
+
+    times: Float[Array, " n"]
+    values: Float[Array, "n dim"]
+
+    def effort(self, t) -> Float[Array, " dim"]:
+        return interpolate(t, self.times, self.values)
+
+
 def interpolate(t, times: Float[Array, " n"], values: Float[Array, "n dim"]) -> Float[Array, " dim"]:
     """Linear interpolation; NaN more than a rounding error outside the table."""
     slack = 1e-9 * (times[-1] - times[0])

@@ -75,11 +75,6 @@ def flatten(system: System) -> FlatSystem:
     closures: list[Closure] = []
     _visit(system, "", merger, components, closures)
 
-    residuals = {closure.residual for closure in closures}
-    if len(residuals) > 1:
-        raise ModelError(
-            "closures", f"{len(residuals)} different residuals", "one residual for all closures of a system"
-        )
     groups: dict[str, list[str]] = {}
     for node in merger.parent:
         groups.setdefault(merger.find(node), []).append(node)

@@ -101,9 +101,17 @@ class Plan:
     free_junctions: tuple[str, ...]
 
     @property
-    def closure_rows(self) -> np.ndarray:
-        """Rows `(closures, m)` of the multipliers, closure by closure in the order of the batches."""
-        return np.concatenate([closure.multipliers for closure in self.closures])
+    def closures_by_residual(self) -> tuple[tuple[ClosureBatch, ...], ...]:
+        """Batches of closures whose residuals are evaluated together: one function, one number of rows."""
+        groups: dict[Any, list[ClosureBatch]] = {}
+        for closure in self.closures:
+            groups.setdefault((closure.residual, closure.multipliers.shape[1]), []).append(closure)
+        return tuple(tuple(group) for group in groups.values())
+
+    @property
+    def irreversible(self) -> tuple[str, ...]:
+        """Paths of the irreversible components, in the order of `Power.production`."""
+        return tuple(path for b in self.batches if b.role is Role.IRREVERSIBLE for path in b.paths)
 
     @property
     def configuration_blocks(self) -> tuple[int, ...]:

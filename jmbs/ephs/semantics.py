@@ -26,7 +26,7 @@ from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_mask, transformer_rows
 from jmbs.ephs.general import freedom, solve_general
 from jmbs.ephs.interface import ENTROPY
-from jmbs.ephs.plan import Batch, Plan
+from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.view import PortView, StateView
 from jmbs.linear import minimum_norm_saddle, solve_saddle
 
@@ -46,16 +46,18 @@ class Structure(NamedTuple):
 
 
 class Power(NamedTuple):
-    """Rates of the account: W, W, W/K and W; all scalars.
+    """Rates of the account: W, W, W/K and W, scalars but for the last.
 
     `supplied` by drives; `dissipated` mechanical or electrical power turned to heat; `entropy` produced by irreversible
-    components; `constraint` power that multipliers feed in because (ii) is violated, zero on the constraints.
+    components; `constraint` power that multipliers feed in because (ii) is violated, zero on the constraints;
+    `production`: the entropy (W/K) that each irreversible component produces, in the order of `Plan.irreversible`.
     """
 
     supplied: Float[Array, ""]
     dissipated: Float[Array, ""]
     entropy: Float[Array, ""]
     constraint: Float[Array, ""]
+    production: Float[Array, " irreversible"]
 
 
 class Rates(NamedTuple):
@@ -181,8 +183,8 @@ class ReferenceDAE(eqx.Module):
         return f
 
     def irreversible_flows(self, x: State, e: Array) -> tuple[Float[Array, " efforts"], Array, Array]:
-        """Flows into irreversible components, the power they take from non-thermal ports, the entropy they produce."""
-        f, dissipated, entropy = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype), jnp.zeros((), e.dtype)
+        """Flows into irreversible components, power they take from non-thermal ports, entropy that each produces."""
+        f, dissipated, entropy = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype), [jnp.zeros(0, e.dtype)]
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is not Role.IRREVERSIBLE:
                 continue
@@ -192,9 +194,9 @@ class ReferenceDAE(eqx.Module):
             flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
             thermal = jnp.asarray(thermal_mask(batch))
             dissipated = dissipated + jnp.sum(jnp.where(thermal, 0.0, efforts * flow))
-            entropy = entropy - jnp.sum(jnp.where(thermal, flow, 0.0))
+            entropy.append(-jnp.sum(jnp.where(thermal, flow, 0.0), axis=1))
             f = f.at[batch.efforts].add(flow)
-        return f, dissipated, entropy
+        return f, dissipated, jnp.concatenate(entropy)
 
     def outer_flows(self, t, x: State, e: Array) -> tuple[Float[Array, " efforts"], Float[Array, ""]]:
         """Flows given by drives, and their power."""
@@ -265,7 +267,7 @@ class ReferenceDAE(eqx.Module):
         velocity = -flow[: plan.n_stored]
         violation = self.rows(t, s, e)
         if plan.n_rows == 0:
-            return Rates(velocity, e, violation, violation, Power(*account, jnp.zeros((), e.dtype)))
+            return Rates(velocity, e, violation, violation, _power(account, jnp.zeros((), e.dtype)))
 
         def rows_at(t, s, e_stored):
             return self.rows(t, s, self.expand(t, s, e_stored, e_free))
@@ -277,7 +279,7 @@ class ReferenceDAE(eqx.Module):
         solve = minimum_norm_saddle if minimum_norm else solve_saddle
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
         _, multipliers = solve(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
-        power = Power(*account, -(multipliers @ violation))
+        power = _power(account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)
         return Rates(velocity, e, multipliers, violation, self._with_prescribed(power, s, e, flow, multipliers))
 
@@ -341,8 +343,7 @@ class ReferenceDAE(eqx.Module):
         z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
         residual, (flow, given, e, s, account) = self._general_equations(t, x, z)
         multipliers, violation = z[plan.n_free :], residual[plan.n_free :]
-        supplied, dissipated, entropy = account
-        power = Power(supplied, dissipated, entropy, -(multipliers @ violation))
+        power = _power(account, -(multipliers @ violation))
         power = self._with_prescribed(power, s, e, given, multipliers)
         return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
 
@@ -391,27 +392,39 @@ class ReferenceDAE(eqx.Module):
                 result.update({path: values[i] for i, path in enumerate(batch.paths)})
         return result
 
-    def closure_errors(self, x: State, function=None) -> Float[Array, "rows ..."]:
-        """Errors of all closures, batch by batch, in the order of `plan.closure_rows`; see `jmbs.ephs.Closure`.
-
-        `function(error)` may replace each closure's own `error(parts, states)` by another function of the same.
-        """
-        take = lambda rows: lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf  # noqa: E731
-        errors = []
-        for closure in self.plan.closures:
-            parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
-            states = tuple(x[b][rows] for b, rows in closure.states)
-            error = closure.error if function is None else function(closure.error, closure.residual)
-            errors.append(eqx.filter_vmap(error)(parts, states))
-        return jnp.concatenate(errors)
-
     def closures(self, x: State, function=None) -> Float[Array, " rows"]:
-        """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`."""
+        """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`.
+
+        `function(error, residual)` may replace each closure's own `error(parts, states)` by another function of the
+        same; see `jmbs.ephs.Closure`.
+        """
         g = jnp.zeros(self.plan.n_rows, self.reference_temperature.dtype)
-        if not self.plan.closures:
-            return g
-        errors = self.closure_errors(x, function)
-        return g.at[self.plan.closure_rows].set(jax.vmap(self.plan.closures[0].residual)(errors))
+        for group in self.plan.closures_by_residual:
+            errors = jnp.concatenate([self._closure_errors(closure, x, function) for closure in group])
+            rows = np.concatenate([closure.multipliers for closure in group])
+            g = g.at[rows].set(jax.vmap(group[0].residual)(errors))
+        return g
+
+    def _closure_errors(self, closure: ClosureBatch, x: State, function) -> Float[Array, "n ..."]:
+        take = lambda rows: lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf  # noqa: E731
+        parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
+        states = tuple(x[b][rows] for b, rows in closure.states)
+        error = closure.error if function is None else function(closure.error, closure.residual)
+        return eqx.filter_vmap(error)(parts, states)
+
+    def regularity(self, x: State) -> Float[Array, ""]:
+        """The least of the components' `regularity(x)`: positive inside their coordinates' domains; 1 without any."""
+        least = jnp.ones((), self.reference_temperature.dtype)
+        for batch, component in zip(self.plan.batches, self.components, strict=True):
+            if hasattr(component, "regularity"):
+                values = each(batch, lambda c, s: c.regularity(s), component, self._port_states(batch, x))
+                least = jnp.minimum(least, jnp.min(values))
+        return least
+
+
+def _power(account: tuple[Array, Array, Array], constraint: Array) -> Power:
+    supplied, dissipated, production = account
+    return Power(supplied, dissipated, jnp.sum(production), constraint, production)
 
 
 def _pick(x: State, which: tuple[int, ...]) -> tuple[Array, ...]:

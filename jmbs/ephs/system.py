@@ -18,7 +18,7 @@ class Closure:
 
     `residual(error(parts, states))` vanishes when the constraint is met, and its rate is then `C e` of the component
     `constraint`; both have the same rows. It is split so that the costly end (a logarithm) is evaluated for all
-    closures together: all closures of a system have one `residual` and errors of one shape.
+    closures of one `residual` together; their errors have one shape.
 
     **Arguments:**
 

@@ -17,7 +17,9 @@ from jmbs.io.overrides import apply_overrides
 from jmbs.io.schema import (
     SCHEMA,
     BodySection,
+    ConductionSection,
     ConfigSection,
+    ConstraintSection,
     FrameSection,
     JointSection,
     LoadSection,
@@ -28,14 +30,13 @@ from jmbs.io.schema import (
     UserForceSection,
 )
 from jmbs.io.schema_values import Section
+from jmbs.io.systems import add_connections, add_systems, drive_value
 from jmbs.io.tables import read_table
 from jmbs.io.user_types import make_user_object
 from jmbs.io.yaml_reader import read_yaml
 from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
 __all__ = ["ConfigError", "read_config"]
-
-_ABSENT_SECTIONS = ("constraints", "systems", "connections")
 
 
 def read_config(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Mechanism:
@@ -96,11 +97,6 @@ def _config_error(file: Path, errors: ValidationError) -> ConfigError:
 
 def _build(config: ConfigSection, file: Path) -> Mechanism:
     """The mechanism of a config whose keys and kinds of values are right. Raises `ModelError`."""
-    for key in _ABSENT_SECTIONS:
-        section = getattr(config, key)
-        if section:
-            found = ", ".join(map(str, section)) if isinstance(section, dict | list) else show(section)
-            raise ModelError(key, found, f"no {key} section (not available in this version)")
     gravity = STANDARD_GRAVITY if config.gravity is None else config.gravity
     name = file.stem if config.name is None else config.name
     mechanism = Mechanism(name, gravity, config.environment.temperature, config.seed)
@@ -114,9 +110,14 @@ def _build(config: ConfigSection, file: Path) -> Mechanism:
         _add_load(mechanism, name, load, file.parent)
     for name, element in config.elements.items():
         _add_element(mechanism, name, element)
+    for name, constraint in config.constraints.items():
+        _add_constraint(mechanism, name, constraint, file.parent)
+    add_systems(mechanism, config.systems)
+    add_connections(mechanism, config.connections, file.parent)
     mechanism.set_initial(
         joints={name: _given(values) for name, values in config.initial.joints.items()},
         bodies={name: _given(values) for name, values in config.initial.bodies.items()},
+        states=config.initial.states,
     )
     if config.simulation is not None:
         mechanism.simulation = _simulation(config.simulation)
@@ -141,8 +142,9 @@ def _source(path: str, value: Any, folder: Path) -> Any:
 
 def _add_body(mechanism: Mechanism, name: str, section: BodySection) -> None:
     values = _given(section)
-    if section.shape is not None:
-        values["shape"] = _given(section.shape)
+    for key in ("shape", "distribution"):
+        if key in values:
+            values[key] = _given(values[key])
     mechanism.add_body(name, **values)
 
 
@@ -179,17 +181,33 @@ def _add_load(mechanism: Mechanism, name: str, section: LoadSection, folder: Pat
     mechanism.add_load(name, **values)
 
 
-def _add_element(mechanism: Mechanism, name: str, section: SpringDamperSection | UserForceSection) -> None:
+def _add_element(
+    mechanism: Mechanism, name: str, section: SpringDamperSection | ConductionSection | UserForceSection
+) -> None:
     if isinstance(section, SpringDamperSection):
         values = _given(section)
         del values["type"]
         mechanism.add_spring_damper(name, **values)
+        return
+    if isinstance(section, ConductionSection):
+        mechanism.add_conduction(name, section.a, section.b, section.conductance)
         return
     path = f"elements/{name}"
     force = make_user_object(path, section.type, section.parameters)
     if not callable(getattr(force, "wrench", None)):
         raise ModelError(f"{path}/type", f"{section.type} without wrench", "a class with wrench(t, pose, velocity)")
     mechanism.add_force(name, section.body, force.wrench)
+
+
+def _add_constraint(mechanism: Mechanism, name: str, section: ConstraintSection, folder: Path) -> None:
+    values = _given(section)
+    for key in ("plane", "relative_to"):
+        if key in values:
+            surface = _given(values[key])
+            for rate in surface.keys() & {"velocity", "angular_velocity"}:
+                surface[rate] = drive_value(f"constraints/{name}/{key}/{rate}", surface[rate], folder)
+            values[key] = surface
+    mechanism.add_constraint(name, **values)
 
 
 def _simulation(section: SimulationSection) -> SimulationSpec:

@@ -132,12 +132,50 @@ def summarise(
         "entropy_produced": _last(trajectory.entropy_produced),
         "exergy_destroyed": _last(trajectory.exergy_destroyed),
         "projection_work": _last(trajectory.projection_work),
+        "warnings": _warnings(trajectory, residual, scale),
         "method": trajectory.labels.method,
         "jmbs_version": trajectory.labels.version,
         "jax_version": jax.__version__,
         "device": device,
         "precision": np.dtype(trajectory.ts.dtype).name,
     }
+
+
+ACCEPTABLE_DRIFT = 1e-3
+"""Energy that the account may leave unexplained, relative to its scale, before the summary warns."""
+
+
+def _warnings(trajectory: Trajectory, residual: float | None, scale: float | None) -> list[str]:
+    """What a user should know of a run that finished all the same."""
+    warnings = []
+    if residual is not None and scale and residual > ACCEPTABLE_DRIFT * scale:
+        warnings.append(f"{residual / scale:.1%} of the energy is unaccounted for: the step or tolerance is too coarse")
+    if trajectory.constraint_margin is not None:
+        for ts, margin in zip(np.atleast_2d(trajectory.ts), np.atleast_2d(trajectory.constraint_margin), strict=True):
+            warnings += [f"the constraints lose rank near t = {time:.4g} s" for time in rank_drops(ts, margin)]
+    return list(dict.fromkeys(warnings))
+
+
+def rank_drops(ts: np.ndarray, margin: np.ndarray) -> list[float]:
+    """Times near which the smallest singular value of the constraint rows comes to zero, between saved times too.
+
+    At a simple drop it falls and rises along two straight lines that meet at zero, so the lines through the two
+    neighbours on either side of a minimum tell a drop from a mere dip. **Arguments:** `ts` (T,) s; `margin` (T,), see
+    `Trajectory.constraint_margin`.
+    """
+    found = []
+    level = float(np.nanmedian(margin)) if np.isfinite(margin).any() else 0.0
+    for k in range(len(ts)):
+        if margin[k] <= 1e-9:
+            found.append(float(ts[k]))
+        elif 2 <= k < len(ts) - 2 and margin[k] == np.nanmin(margin[k - 2 : k + 3]) and margin[k] < 0.2 * level:
+            left = np.polyfit(ts[k - 2 : k], margin[k - 2 : k], 1)
+            right = np.polyfit(ts[k + 1 : k + 3], margin[k + 1 : k + 3], 1)
+            if left[0] < 0 < right[0]:
+                meet = (right[1] - left[1]) / (left[0] - right[0])
+                if np.polyval(left, meet) < 0.1 * margin[k - 2]:
+                    found.append(float(meet))
+    return found
 
 
 def _device(trajectory: Trajectory) -> str:
@@ -206,13 +244,13 @@ def _energy_scale(trajectory: Trajectory) -> float | None:
 
 
 def _constraint_residuals(trajectory: Trajectory) -> dict[str, dict[str, float | None]] | None:
-    """By joint: position (m or rad) and velocity (m/s or rad/s), the largest over time and members."""
+    """By joint or other constraint: position (m or rad) and velocity (per s), the largest over time and members."""
     position, velocity = trajectory.constraint_position, trajectory.constraint_velocity
     if position is None or velocity is None:
         return None
     return {
-        joint: {"position": _largest(position[joint]), "velocity": _largest(velocity[joint])}
-        for joint in trajectory.labels.joints
+        name: {"position": _largest(position[name]), "velocity": _largest(velocity[name])}
+        for name in (*trajectory.labels.joints, *(name for name, _ in trajectory.labels.constraints))
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Tag, model_validator
 
 from jmbs.io.schema_values import (
     NamedParts,
@@ -66,6 +67,13 @@ class ShapeSection(Section):
     capsule: Vector2 | None = None
 
 
+class DistributionSection(Section):
+    """Masses in points."""
+
+    points: NumberListOrMatrix
+    masses: NumberOrList
+
+
 class BodySection(Section):
     """A rigid body."""
 
@@ -73,6 +81,7 @@ class BodySection(Section):
     inertia: NumberListOrMatrix | None = None
     shape: ShapeSection | None = None
     density: Number | None = None
+    distribution: DistributionSection | None = None
     group: Word = "SE3"
     kind: Word = "rigid"
 
@@ -93,6 +102,8 @@ class FrictionSection(Section):
     stribeck_velocity: NumberOrList | None = None
     regularisation_velocity: NumberOrList | None = None
     heats: Word | None = None
+    temperature_coefficient: Number | None = None
+    reference_temperature: Number | None = None
 
 
 class JointSection(Section):
@@ -136,6 +147,15 @@ class SpringDamperSection(Section):
     heats: Word = "environment"
 
 
+class ConductionSection(Section):
+    """Heat conduction between thermal stores, or one and the environment."""
+
+    type: Literal["conduction"]
+    a: Word
+    b: Word
+    conductance: Number
+
+
 class UserForceSection(Section):
     """A user's force, `type: package.module:Name`, on a body."""
 
@@ -146,11 +166,17 @@ class UserForceSection(Section):
 
 def _element_tag(value: Any) -> str:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return "<user>" if isinstance(kind, str) and ":" in kind else "<spring_damper>"
+    if isinstance(kind, str) and ":" in kind:
+        return "<user>"
+    # A slip goes to the section that was meant, whose message then names the type.
+    close = difflib.get_close_matches(str(kind), ["spring_damper", "conduction"], n=1)
+    return f"<{close[0]}>" if close else "<spring_damper>"
 
 
 ElementSection = Annotated[
-    Annotated[SpringDamperSection, Tag("<spring_damper>")] | Annotated[UserForceSection, Tag("<user>")],
+    Annotated[SpringDamperSection, Tag("<spring_damper>")]
+    | Annotated[ConductionSection, Tag("<conduction>")]
+    | Annotated[UserForceSection, Tag("<user>")],
     Discriminator(_element_tag),
 ]
 
@@ -161,6 +187,75 @@ class StoreSection(Section):
     type: Literal["thermal"]
     capacity: Number
     temperature: Number = 298.15
+
+
+class UserFunction(Section):
+    """A function of time, `type: package.module:Name`, whose objects are called with `t`."""
+
+    type: Word
+    parameters: dict[str, Any] | None = None
+
+
+def _drive_tag(value: Any) -> str:
+    if isinstance(value, dict):
+        return "<function>" if "type" in value else "<table>"
+    return "<function>" if isinstance(value, UserFunction) else _source_tag(value)
+
+
+DriveSource = Annotated[
+    Annotated[Table, Tag("<table>")]
+    | Annotated[UserFunction, Tag("<function>")]
+    | Annotated[NumberOrList, Tag("<constant>")],
+    Discriminator(_drive_tag),
+]
+
+
+class SurfaceSection(Section):
+    """A surface that may move; `normal` of a plane only."""
+
+    point: Vector3 | None = None
+    normal: Vector3 | None = None
+    velocity: DriveSource | None = None
+    angular_velocity: DriveSource | None = None
+
+
+class ConstraintSection(Section):
+    """A constraint on the velocity of a body; which keys beside `type` and `body` it takes depends on the type."""
+
+    type: Word
+    body: Word
+    point: Vector3 | None = None
+    direction: Vector3 | None = None
+    frame: Word | None = None
+    relative_to: SurfaceSection | None = None
+    radius: Number | None = None
+    axis: Vector3 | None = None
+    plane: SurfaceSection | None = None
+    normal: Vector3 | None = None
+
+
+class ConnectionSection(Section):
+    """Ports that meet at a junction, and what drives it; a plain list stands for `{ports: [...]}`."""
+
+    ports: Words
+    flow: DriveSource | None = None
+    effort: DriveSource | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_list(cls, value: Any) -> Any:
+        """A mapping from a plain list of ports."""
+        return {"ports": value} if isinstance(value, list | str) else value
+
+
+class SystemSection(Section):
+    """A component or system by type, or a pattern of `systems` joined by `connections` with outer `ports`."""
+
+    type: Word | None = None
+    parameters: dict[str, Any] | None = None
+    systems: Annotated[dict[str, SystemSection], NamedParts] = {}
+    connections: Annotated[dict[str, ConnectionSection], NamedParts] = {}
+    ports: dict[str, str] | Words | None = None
 
 
 class InitialJointSection(Section):
@@ -184,6 +279,7 @@ class InitialSection(Section):
 
     joints: Annotated[dict[str, InitialJointSection], NamedParts] = {}
     bodies: Annotated[dict[str, InitialBodySection], NamedParts] = {}
+    states: Annotated[dict[str, NumberListOrMatrix], NamedParts] = {}
 
 
 class ToleranceSection(Section):
@@ -219,9 +315,9 @@ class ConfigSection(Section):
     joints: Annotated[dict[str, JointSection], NamedParts] = {}
     loads: Annotated[dict[str, LoadSection], NamedParts] = {}
     elements: Annotated[dict[str, ElementSection], NamedParts] = {}
-    constraints: Any = None
+    constraints: Annotated[dict[str, ConstraintSection], NamedParts] = {}
     stores: Annotated[dict[str, StoreSection], NamedParts] = {}
     initial: InitialSection = InitialSection()
     simulation: SimulationSection | None = None
-    systems: Any = None
-    connections: Any = None
+    systems: Annotated[dict[str, SystemSection], NamedParts] = {}
+    connections: Annotated[dict[str, ConnectionSection], NamedParts] = {}

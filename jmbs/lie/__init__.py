@@ -25,6 +25,7 @@ from jmbs.lie.subgroups import Revolute as Revolute
 from jmbs.lie.subgroups import Screw as Screw
 from jmbs.lie.subgroups import Spherical as Spherical
 from jmbs.lie.subgroups import Universal as Universal
+from jmbs.lie.subgroups import rotation_from_z as rotation_from_z
 from jmbs.lie.subgroups import tangent as tangent
 from jmbs.lie.vectors import cross as cross
 from jmbs.lie.vectors import dot as dot

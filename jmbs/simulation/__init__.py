@@ -1,19 +1,23 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
+from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
-from jmbs.simulation.model import Model, compile
+from jmbs.simulation.model import Model
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
+from jmbs.simulation.variational import AppliedForces, applied_forces, variational_residual
 
 __all__ = [
+    "AppliedForces",
     "JointCoordinates",
     "Labels",
     "Model",
     "State",
     "Status",
     "Trajectory",
+    "applied_forces",
     "compile",
     "continuous_quaternions",
     "is_successful",
@@ -21,5 +25,6 @@ __all__ = [
     "message",
     "simulate",
     "status_name",
+    "variational_residual",
     "with_inputs",
 ]

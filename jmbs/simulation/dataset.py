@@ -30,6 +30,14 @@ ACCOUNT: dict[str, tuple[str, str]] = {
     "exergy_destroyed": ("J", "environment temperature times entropy produced"),
     "first_law_residual": ("J", "change of stored energy plus heat to the environment minus work supplied"),
     "projection_work": ("J", "energy added by constraint stabilisation since the start"),
+    "constraint_rank": ("1", "number of independent constraint rows"),
+    "constraint_margin": ("1", "smallest relative singular value of the rows that were independent at the start"),
+}
+# Field of `Trajectory` -> (dimension, unit, long name) of what is kept by component path.
+BY_COMPONENT: dict[str, tuple[str, str, str]] = {
+    "destroyed": ("irreversible", "J", "exergy destroyed since the start by each irreversible component"),
+    "production": ("irreversible", "W/K", "entropy production rate of each irreversible component"),
+    "stored": ("storage", "J", "exergy held by each storage"),
 }
 WRENCH_NAMES = ("torque_x", "torque_y", "torque_z", "force_x", "force_y", "force_z")
 WRENCH_UNITS = ("N m", "N m", "N m", "N", "N", "N")
@@ -82,6 +90,13 @@ def _coordinates(trajectory: Trajectory) -> dict[str, Any]:
     if labels.joints and trajectory.reaction is not None:
         attrs = {"units": ", ".join(WRENCH_UNITS), "long_name": "wrench component, torque first"}
         coordinates["wrench"] = ("wrench", list(WRENCH_NAMES), attrs)
+    for field, (dim, _, _) in BY_COMPONENT.items():
+        if getattr(trajectory, field):
+            coordinates[dim] = (dim, sorted(getattr(trajectory, field)), {"long_name": f"path of {dim} component"})
+    if trajectory.stored and labels.storage_kinds:
+        kinds = dict(labels.storage_kinds)
+        attrs = {"long_name": "what the storage holds"}
+        coordinates["storage_kind"] = ("storage", [kinds[path] for path in sorted(trajectory.stored)], attrs)
     if labels.joints:
         coordinates["joint"] = ("joint", list(labels.joints), {"long_name": "joint"})
     for symbol, kind, joint, names, units in _coordinate_sets(trajectory):
@@ -156,6 +171,16 @@ def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
     for field, (unit, name) in ACCOUNT.items():
         if getattr(trajectory, field) is not None:
             variables[field] = (("time",), getattr(trajectory, field), {"units": unit, "long_name": name})
+    if trajectory.multipliers is not None:
+        for name, rows in trajectory.labels.constraints:
+            units = ["N m" if row.startswith("torque") else "N" for row in rows]
+            attrs = {"units": _joined(tuple(units)), "long_name": f"{', '.join(rows)} of {name} on its body"}
+            variables[f"multiplier_{name}"] = (("time", f"multiplier_{name}_row"), trajectory.multipliers[name], attrs)
+    for field, (dim, unit, name) in BY_COMPONENT.items():
+        values = getattr(trajectory, field)
+        if values:
+            stacked = np.stack([values[path] for path in sorted(values)], axis=-1)
+            variables[field] = (("time", dim), stacked, {"units": unit, "long_name": name})
     for store, kelvin in trajectory.temperature.items():
         attrs = {"units": "K", "long_name": f"temperature of {store}"}
         variables[f"temperature_{store}"] = (("time",), kelvin, attrs)

@@ -22,13 +22,18 @@ def describe(model: Model) -> str:
     lines = [f"{model.name}: {len(layout.bodies)} bodies, {len(layout.joints)} joints"]
     for name, group in zip(layout.bodies, layout.groups, strict=True):
         mass = float(model.parameters()[f"{name}/mass"]["value"])
-        lines.append(f"  body {name}: {mass:g} kg, on {group.name}")
+        entries = len(plan.slots[plan.junction_of[f"{name}/ke", "p"]])
+        kind = {3: "particle of ", 5: "rod of "}.get(entries, "")
+        lines.append(f"  body {name}: {kind}{mass:g} kg, on {group.name}")
     dims = {entry.joint: len(entry.v_names) for entry in layout.coordinates}
     ends = zip(layout.joints, layout.types, layout.parents, layout.children, strict=True)
     for name, kind, parent, child in ends:
         k = dims.get(name, 0)
         lines.append(f"  joint {name}: {kind}, {parent} -> {child}, {k} free, {6 - k} constrained")
-    lines += [f"  element {name}" for name in layout.elements] + [f"  store {name}" for name in layout.stores]
+    lines += [f"  constraint {name}: {len(rows)} rows" for name, _, rows in layout.constraints]
+    lines += [f"  system {name}" for name in layout.systems]
+    lines += [f"  element {name}" for name in (*layout.elements, *layout.conductions)]
+    lines += [f"  store {name}" for name in layout.stores]
     loops = len(layout.joints) - len(layout.placement.order) if layout.placement is not None else 0
     lines.append(f"loops: {loops}")
     try:
@@ -40,14 +45,31 @@ def describe(model: Model) -> str:
     motions = _velocity_count(model)
     lines.append(f"degrees of freedom: {motions - rank}")
     lines.append(f"constraint rows: {total}, independent {rank}, redundant {total - rank}")
+    loose = _rows_without_closure(model)
+    if loose:
+        lines.append(f"constraint rows on velocities alone: {loose}; positions along them follow from the initial data")
     lines.append(f"assembly: met to {_residual(model, state):.1e} (m, rad)")
     lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
     return "\n".join(lines)
 
 
-def _velocity_count(model: Model) -> int:
+def _rows_without_closure(model: Model) -> int:
+    """Constraint rows that no position-level closure integrates: couplings of velocities, nonholonomic constraints."""
     plan = model.dae.plan
-    return plan.n_free + sum(b.slots.stop - b.slots.start for b in plan.blocks if b.from_effort)
+    closed = sum(c.multipliers.size for c in plan.closures)
+    return plan.n_rows - closed - sum(len(rows) for rows in plan.driven_rows.values())
+
+
+def _velocity_count(model: Model) -> int:
+    """Entries of all velocities that are stored or free: efforts of momenta, not of currents or voltages."""
+    plan = model.dae.plan
+    slots = [p.efforts.ravel() for b in plan.batches for p in b.ports if p.efforts is not None and _is_momentum(p)]
+    known = np.unique(np.concatenate([np.zeros(0, dtype=int), *slots]))
+    return int(np.sum(known < plan.n_stored + plan.n_free))
+
+
+def _is_momentum(port) -> bool:
+    return "momentum" in port.quantity
 
 
 def constraint_rank(model: Model, state) -> tuple[int, int]:

@@ -9,12 +9,15 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.ephs import ConstantFlow, TableFlow
+from jmbs.ephs import ConstantEffort, ConstantFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import TableSpec, nearest, show
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
+
+PARTS = ("force", "torque", "velocity", "angular_velocity")
+"""Parts of drives that can be replaced by themselves."""
 
 
 class FunctionInput(eqx.Module):
@@ -28,12 +31,24 @@ class FunctionInput(eqx.Module):
         return jnp.broadcast_to(value, (self.size,))
 
 
+class EffortInput(eqx.Module):
+    """A prescribed effort from a user's differentiable function of time."""
+
+    function: Callable = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def effort(self, t):
+        return jnp.broadcast_to(jnp.asarray(self.function(t), t.dtype), (self.size,))
+
+
 def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     """The model with drives at the given port paths.
 
     **Arguments:** `inputs`: path to a number or array (constant), `(times, values)` or a `TableSpec` (linear
     interpolation; NaN outside, which ends the run), a function `(t, state)`, or an object with a method `flow`.
-    `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and `<load>/torque` three.
+    `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and `<load>/torque` three. Where the model
+    prescribes an effort, the input does too, and a function is one of `t`: `<constraint>/plane/velocity` and
+    `<constraint>/plane/angular_velocity` of a moving surface take three entries.
 
     Raises `ModelError` for an unknown path or a wrong size.
     """
@@ -41,10 +56,10 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     for path, value in inputs.items():
         slots = model.dae.plan.drive_slots
         owner, _, key = path.rpartition("/")
-        if owner in drives and key in ("force", "torque") and hasattr(drives[owner], key):
-            drives[owner] = _with_field(drives[owner], key, _drive(model, path, value, 3))
+        if owner in drives and key in PARTS and hasattr(drives[owner], key):
+            drives[owner] = _with_field(drives[owner], key, _drive(model, path, value, 3, drives[owner]))
         elif path in slots:
-            drives[path] = _drive(model, path, value, len(slots[path]))
+            drives[path] = _drive(model, path, value, len(slots[path]), drives.get(path))
         else:
             raise ModelError(f"inputs/{path}", "no such port", f"a known one{nearest(path, slots)}")
     if not inputs:
@@ -53,15 +68,17 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     return eqx.tree_at(lambda m: m.dae, model, dae, is_leaf=lambda leaf: leaf is model.dae)
 
 
-def _with_field(load, key: str, drive):
-    return eqx.tree_at(lambda d: getattr(d, key), load, drive, is_leaf=lambda leaf: leaf is getattr(load, key))
+def _with_field(drive, key: str, part):
+    return eqx.tree_at(lambda d: getattr(d, key), drive, part, is_leaf=lambda leaf: leaf is getattr(drive, key))
 
 
-def _drive(model: Model, path: str, value: Any, size: int) -> Any:
-    if hasattr(value, "flow"):
+def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
+    """A drive of the kind, flow or effort, of the one that was there."""
+    prescribes = hasattr(given, "effort")
+    if hasattr(value, "effort" if prescribes else "flow"):
         return value
     if callable(value):
-        return FunctionInput(value, size)
+        return EffortInput(value, size) if prescribes else FunctionInput(value, size)
     if isinstance(value, TableSpec):
         value = (value.times, value.values)
     if isinstance(value, tuple) and len(value) == 2:
@@ -69,7 +86,7 @@ def _drive(model: Model, path: str, value: Any, size: int) -> Any:
         values = values[:, None] if values.ndim == 1 else values
         if values.shape != (times.shape[0], size):
             raise ModelError(f"inputs/{path}", f"values of shape {values.shape}", f"shape ({times.shape[0]}, {size})")
-        return TableFlow(times, values)
+        return TableEffort(times, values) if prescribes else TableFlow(times, values)
     try:
         array = jnp.asarray(value, model.dtype)
     except (TypeError, ValueError):
@@ -78,4 +95,5 @@ def _drive(model: Model, path: str, value: Any, size: int) -> Any:
         ) from None
     if array.ndim > 1 or array.size not in (1, size):
         raise ModelError(f"inputs/{path}", f"shape {np.shape(array)}", f"a number or {size} numbers")
-    return ConstantFlow(jnp.broadcast_to(array.reshape(-1), (size,)))
+    constant = ConstantEffort if prescribes else ConstantFlow
+    return constant(jnp.broadcast_to(array.reshape(-1), (size,)))

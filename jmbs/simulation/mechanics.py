@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -11,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.ephs import ReferenceDAE
-from jmbs.library.mechanics import Mechanism, Placement, make_placement, motion_of
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import Mechanism, Placement, make_placement, motion_of, nearest, velocity_box
 from jmbs.simulation.trajectory import JointCoordinates
 
 
@@ -21,7 +23,9 @@ class MechanicalLayout:
 
     **Arguments:** `groups`: pose group of each body; `coordinates`: names and units per joint; `placement`: the plan
     of assembly, None for systems that are no mechanisms; `initial_names`: sections of initial values and their names;
-    `parents`: body or "ground", per joint; `children`; `motions`: joint types.
+    `state_shapes`: shape of every state, by junction name; `constraints`: name, paths of components,
+    and names of the multipliers of each; `velocity_boxes`: path of the component whose effort at `p` is a body's
+    velocity; `parents`: body or "ground", per joint; `children`; `motions`: joint types.
     """
 
     bodies: tuple[str, ...]
@@ -36,11 +40,17 @@ class MechanicalLayout:
     placement: Placement | None
     initial_names: tuple[tuple[str, tuple[str, ...]], ...]
     sizes: tuple[tuple[int, int], ...]
+    state_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    systems: tuple[str, ...] = ()
+    conductions: tuple[str, ...] = ()
+    constraints: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
+    velocity_boxes: tuple[str, ...] = ()
 
     @staticmethod
-    def empty(states: tuple[str, ...]) -> MechanicalLayout:
-        """The layout of a system that is no mechanism, with its states by junction name."""
-        return MechanicalLayout((), (), (), (), (), (), (), (), (), None, (("states", states),), ())
+    def empty(shapes: dict[str, tuple[int, ...]]) -> MechanicalLayout:
+        """The layout of a system that is no mechanism, from the shapes of its states by junction name."""
+        names = (("states", tuple(shapes)),)
+        return MechanicalLayout((), (), (), (), (), (), (), (), (), None, names, (), tuple(shapes.items()))
 
     def initial_shapes(self, section: str, name: str) -> dict[str, tuple[int, ...]]:
         """Shapes of the initial values that a joint or body may have."""
@@ -49,7 +59,7 @@ class MechanicalLayout:
             return {"q": (q,), "v": (v,)}
         if section == "bodies":
             return {"position": (3,), "quaternion": (4,), "angular_velocity": (3,), "velocity": (3,)}
-        return {}
+        return {"value": dict(self.state_shapes)[name]}
 
 
 def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
@@ -60,6 +70,7 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
     ends = {name: (spec.parent, spec.child) for name, spec in mechanism.joints.items()}
     motions = [motion_of(spec) for spec in mechanism.joints.values()]
     coordinates = tuple(_coordinates(name, m) for name, m in zip(joints, motions, strict=True) if m.group.dim)
+    shapes = state_shapes(dae, (*bodies, *joints, *mechanism.elements))
     pose_space = {n: b.space for b in dae.plan.blocks for n in b.junctions}
     return MechanicalLayout(
         bodies=bodies,
@@ -72,9 +83,38 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
         elements=tuple(mechanism.elements),
         stores=tuple(mechanism.stores),
         placement=make_placement(bodies, ends, posed, turned),
-        initial_names=(("joints", joints), ("bodies", bodies)),
+        initial_names=(("joints", joints), ("bodies", bodies), ("states", tuple(shapes))),
         sizes=tuple((m.group.coordinate_size, m.group.dim) for m in motions),
+        state_shapes=tuple(shapes.items()),
+        systems=tuple(mechanism.systems),
+        conductions=tuple(mechanism.conductions),
+        constraints=tuple((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
+        velocity_boxes=tuple(f"{name}/{velocity_box(body)}" for name, body in mechanism.bodies.items()),
     )
+
+
+def state_shapes(dae: ReferenceDAE, parts: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+    """Shape of every state by junction name, without those of mechanical `parts`, which have sections of their own."""
+    names = {name: b.space.shape for b in dae.plan.blocks for name in b.junctions}
+    return {name: shape for name, shape in names.items() if name.split("/")[0] not in parts}
+
+
+def initial_states(
+    dae: ReferenceDAE, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any], path: str = "initial"
+) -> dict[str, dict[str, Any]]:
+    """Given states by junction name, as `{"value": array}`; velocities where a storage has momenta.
+
+    **Arguments:** `shapes` of the states that may be given. Raises `ModelError` for an unknown name or a wrong shape.
+    """
+    entries = {}
+    for name, value in given.items():
+        if name not in shapes:
+            raise ModelError(f"{path}/{name}", "no such state", f"a known one{nearest(name, shapes)}")
+        array = jnp.asarray(value, dae.reference_temperature.dtype)
+        if array.size != int(np.prod(shapes[name])):
+            raise ModelError(f"{path}/{name}", f"shape {array.shape}", f"shape {shapes[name]}")
+        entries[name] = {"value": array.reshape(shapes[name])}
+    return entries
 
 
 def _coordinates(name: str, motion) -> JointCoordinates:

@@ -12,19 +12,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jmbs.arrays import resolve_dtype
 from jmbs.dae import StateManifold, project, velocity_field
-from jmbs.ephs import Rates, ReferenceDAE, System, flatten, reference_dae, validate
+from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError, ModelError
-from jmbs.library.mechanics import Mechanism, Parameter, SimulationSpec, nearest, parameter_table, show
-from jmbs.linear import rank_tolerance
+from jmbs.library.mechanics import Parameter, SimulationSpec, nearest
 from jmbs.simulation.assembly import assemble
-from jmbs.simulation.mechanics import MechanicalLayout, initial_values, layout_of
+from jmbs.simulation.mechanics import (
+    MechanicalLayout,
+)
 from jmbs.simulation.state import State, from_internal, identity_state, to_internal
 from jmbs.solvers import LieTerm, MuntheKaas, base_method
 
 ASSEMBLY_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 """Largest closure gap (m, rad) or miss of a given value that still counts as rounding of the data."""
+
+SINGULAR = 1e-6
+"""Regularity of coordinates, of order one where they are sound, below which an initial state is refused."""
 
 
 class Model(eqx.Module):
@@ -65,10 +68,11 @@ class Model(eqx.Module):
             rows[parameter.path] = (self._read(parameter), parameter.unit)
         units = {"q": "rad or m", "v": "rad/s or m/s", "position": "m", "quaternion": "1"}
         units |= {"angular_velocity": "rad/s", "velocity": "m/s"}
-        for section in self.initial.values():
-            for name, values in section.items():
+        for section, names in self.initial.items():
+            for name, values in names.items():
                 for key, value in values.items():
-                    rows[f"initial/{name}/{key}"] = (value, units.get(key, "1"))
+                    path = f"initial/{name}" if section == "states" else f"initial/{name}/{key}"
+                    rows[path] = (value, units.get(key, "1"))
         return {path: {"value": value, "unit": unit, "shape": jnp.shape(value)} for path, (value, unit) in rows.items()}
 
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
@@ -122,7 +126,9 @@ class Model(eqx.Module):
         return eqx.tree_at(lambda m: m.dae, self, dae)
 
     def _with_initial(self, path: str, value: Any) -> Model:
-        _, name, *keys = path.split("/")
+        name, *keys = path.split("/")[1:]
+        if path.removeprefix("initial/") in dict(self.layout.state_shapes):
+            name, keys = path.removeprefix("initial/"), ["value"]
         section = next((s for s, names in self.layout.initial_names if name in names), None)
         known = [f"initial/{n}" for _, names in self.layout.initial_names for n in names]
         if section is None or len(keys) != 1:
@@ -144,6 +150,7 @@ class Model(eqx.Module):
         state, misses = _assembled(self)
         if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
             self._refuse(misses)
+            self._refuse_singular(state)
         return state
 
     def _refuse(self, misses: dict[str, Any]) -> None:
@@ -152,9 +159,20 @@ class Model(eqx.Module):
                 what = f"an assembly that misses by {float(miss):.3g} (m, rad, m/s or rad/s)"
                 raise AssemblyError(f"{path}: found {what}, wanted data that all joints and given values can meet")
 
+    def _refuse_singular(self, state: State) -> None:
+        if not any(hasattr(component, "regularity") for component in self.dae.components):
+            return
+        if not float(self.dae.regularity(to_internal(self.dae, state))) > SINGULAR:
+            found = "coordinates at their singularity (a disk that lies flat on its plane, gimbal lock)"
+            raise AssemblyError(f"initial: found {found}, wanted a state off it")
+
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state; pure."""
         return self.dae.rates(jnp.asarray(t, self.dtype), to_internal(self.dae, state), None, minimum_norm)
+
+    def balance(self, t: Any, state: State) -> Balance:
+        """First and second law at a state, component by component and junction by junction; pure."""
+        return balance(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state))
 
     def step(self, state: State, inputs: Mapping[str, Any] | None, dt: Any, t: Any = 0.0) -> State:
         """One fixed step of the configured method, projected onto the constraints when the model is; pure."""
@@ -195,110 +213,12 @@ def _assembled(model: Model) -> tuple[State, dict[str, Any]]:
 
 def assembled(model: Model) -> tuple[State, dict[str, Any]]:
     """The assembled state and the misses by path; differentiable."""
-    if model.layout.placement is not None:
-        return assemble(model)
-    dae = model.dae
-    x = to_internal(dae, _given_state(model))
-    x, _ = project(dae, jnp.zeros((), model.dtype), x) if dae.kinematic else (x, None)
-    violation = jnp.max(jnp.abs(dae.violation(jnp.zeros((), model.dtype), x)), initial=0.0) if dae.kinematic else 0.0
-    return from_internal(dae, x), {"initial": jnp.asarray(violation)}
+    return assemble(model)
 
 
-def _given_state(model: Model) -> State:
+def given_state(model: Model) -> State:
     """The states that were given by junction name, all others at the neutral element of their group."""
     state = identity_state(model.dae)
     for name, entry in model.initial.get("states", {}).items():
         state = state.replace(name, entry["value"])
     return state
-
-
-def compile(
-    system: Mechanism | System,
-    dtype: Any = None,
-    initial: Mapping[str, Any] | None = None,
-    environment_temperature: float = 298.15,
-    settings: SimulationSpec | None = None,
-    name: str = "system",
-) -> Model:
-    """Plans a system once and returns it as a model.
-
-    **Arguments:**
-
-    - `system`: a `Mechanism` (built, or read by `jmbs.load`), or any `jmbs.ephs` system.
-    - `dtype`: of all arrays; None takes the config's precision (mechanism) or JAX's default.
-    - `initial`, `environment_temperature` (K), `settings`, `name`: for `jmbs.ephs` systems, whose initial states are
-      given by junction name; a mechanism brings its own.
-
-    Raises `ModelError` for a wrong model, before anything is traced.
-    """
-    if isinstance(system, Mechanism):
-        return _compile_mechanism(system, dtype)
-    if not isinstance(system, System):
-        raise ModelError("system", show(system), "a Mechanism or a jmbs.ephs System")
-    resolved = resolve_dtype(dtype)
-    flat = flatten(system)
-    validate(flat)
-    dae = reference_dae(flat, environment_temperature, resolved)
-    layout = MechanicalLayout.empty(tuple(n for b in dae.plan.blocks for n in b.junctions))
-    given = {n: {"value": jnp.asarray(v, resolved)} for n, v in (initial or {}).items()}
-    for n in given:
-        if n not in dae.plan.state_of:
-            raise ModelError(f"initial/{n}", "no such state", f"a known one{nearest(n, dae.plan.state_of)}")
-    settings = settings or SimulationSpec(precision=resolved.name)
-    model = Model(dae, {"states": given}, layout, settings, _field_parameters(dae), name)
-    return _with_kind(model)
-
-
-def _field_parameters(dae: ReferenceDAE) -> tuple[Parameter, ...]:
-    """Every array field of every component, as `<path>/<field>`."""
-    rows = []
-    for batch, component in zip(dae.plan.batches, dae.components, strict=True):
-        for keys, leaf in jax.tree_util.tree_flatten_with_path(component)[0]:
-            names = [getattr(k, "name", None) for k in keys]
-            if eqx.is_inexact_array(leaf) and all(names):
-                field = ".".join(str(n) for n in names)
-                rows += [Parameter(f"{p}/{field.replace('.', '/')}", "1", ((p, field),)) for p in batch.paths]
-    return tuple(rows)
-
-
-def _with_kind(model: Model) -> Model:
-    """Decides whether the constraint rows fix all free efforts, and refuses what nothing fixes."""
-    dae = model.dae
-    if dae.plan.n_free == 0:
-        return model
-    x = to_internal(dae, _given_state(model))
-
-    @eqx.filter_jit
-    def free_matrix(dae, x):
-        s = dae.structures(x)
-        return dae.constraint_matrix(jnp.zeros((), model.dtype), s)[:, dae.plan.n_stored :]
-
-    matrix = np.asarray(free_matrix(dae, x))
-    rank = np.linalg.matrix_rank(matrix, tol=rank_tolerance(model.dtype)) if matrix.size else 0
-    if rank == dae.plan.n_free:
-        return model
-    general = ReferenceDAE(dae.components, dae.drives, dae.reference_temperature, dae.plan, kinematic=False)
-    junction = general.undetermined(jnp.zeros((), model.dtype), x)
-    if junction is not None:
-        found = "an effort that nothing determines"
-        raise ModelError(f"junctions/{junction}", found, "a storage, constraint, resistance or drive that fixes it")
-    return Model(general, model.initial, model.layout, model.settings, model.table, model.name, model.config_json)
-
-
-def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
-    resolved = resolve_dtype(mechanism.simulation.precision if dtype is None else dtype)
-    system = mechanism.system()
-    flat = flatten(system)
-    validate(flat)
-    dae = reference_dae(flat, mechanism.environment_temperature, resolved)
-    layout = layout_of(mechanism, dae)
-    initial = initial_values(mechanism, resolved)
-    table = parameter_table(mechanism)
-    config_json = _json(mechanism.config)
-    return Model(dae, initial, layout, mechanism.simulation, table, mechanism.name, config_json)
-
-
-def _json(config: Mapping[str, Any]) -> str:
-    import json
-
-    return json.dumps(config, default=str)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from jmbs.ephs import ENTROPY, Rates, ReferenceDAE, Role, StateView
@@ -26,9 +27,39 @@ def observe(model: Model, t, x, audit: bool) -> dict[str, Any]:
     result["temperature"] = {
         name: dae.reference_temperature + view.effort(name, "s")[0] for name in model.layout.stores
     }
+    result["regularity"] = dae.regularity(x)
     if rates is not None:
-        result |= _energies(dae, x) | _joints(model, x, rates)
+        result |= _energies(dae, x) | _constraints(model, x, rates) | _exergy(dae, x, rates)
+        result["singular_values"] = constraint_singular_values(dae, t, x)
     return result
+
+
+def _exergy(dae: ReferenceDAE, x, rates: Rates) -> dict[str, Any]:
+    """Entropy production of every irreversible component, exergy of every storage that can hold some."""
+    stored = {}
+    for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
+        if batch.role is Role.STORAGE and not getattr(comp, "stores_nothing", False):
+            for i, path in enumerate(batch.paths):
+                stored[path] = [p for p in batch.ports if p.quantity == ENTROPY], i
+    energies = dae.energies(x)
+    exergy = {}
+    for path, (thermal, i) in stored.items():
+        entropy = sum((jnp.sum(x[p.block][p.rows[i]]) for p in thermal), jnp.zeros_like(energies[path]))
+        exergy[path] = energies[path] - dae.reference_temperature * entropy
+    production = {path: rates.power.production[i] for i, path in enumerate(dae.plan.irreversible)}
+    return {"production": production, "stored": exergy}
+
+
+def constraint_singular_values(dae: ReferenceDAE, t, x) -> Array:
+    """Singular values of the constraint rows at a state, each row scaled to unit length; empty without constraints.
+
+    The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
+    """
+    C = dae.constraint_matrix(t, dae.structures(x))
+    if C.size == 0:
+        return jnp.zeros(0, C.dtype)
+    length = jnp.sqrt(jnp.sum(C**2, axis=1, keepdims=True))
+    return jnp.linalg.svd(C / jnp.where(length > 0, length, jnp.ones_like(length)), compute_uv=False)
 
 
 def _motion(model: Model, x, view: StateView) -> dict[str, Any]:
@@ -38,9 +69,9 @@ def _motion(model: Model, x, view: StateView) -> dict[str, Any]:
     for block, value in zip(plan.blocks, x, strict=True):
         values = jax.vmap(block.space.to_coordinates)(value)
         coordinates.update({name: values[i] for i, name in enumerate(block.junctions)})
-    for name, group in zip(layout.bodies, layout.groups, strict=True):
+    for name, group, box in zip(layout.bodies, layout.groups, layout.velocity_boxes, strict=True):
         junction = plan.junction_of[f"{name}/pe", "q"]
-        pose, u = view.state(f"{name}/pe", "q"), view.effort(f"{name}/ke", "p")
+        pose, u = view.state(f"{name}/pe", "q"), view.effort(box, "p")
         result["position"][name] = pose[:, 3]
         result["quaternion"][name] = coordinates[junction][3:]
         result["angular_velocity"][name] = u[:3]
@@ -68,7 +99,22 @@ def _energies(dae: ReferenceDAE, x) -> dict[str, Array]:
     return {**sums, "heat": heat}
 
 
-def _joints(model: Model, x, rates: Rates) -> dict[str, Any]:
+KINDS = {ENTROPY: "thermal", "charge": "electric", "flux_linkage": "magnetic"}
+"""Quantities whose storages hold neither kinetic nor potential energy, and what they hold."""
+
+
+def storage_kinds(dae: ReferenceDAE) -> tuple[tuple[str, str], ...]:
+    """Path and kind of every storage: thermal, electric, magnetic, kinetic or potential."""
+    kinds = []
+    for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
+        if batch.role is Role.STORAGE:
+            mechanical = "kinetic" if hasattr(comp, "state_from_effort") else "potential"
+            kind = next((KINDS[p.quantity] for p in batch.ports if p.quantity in KINDS), mechanical)
+            kinds += [(path, kind) for path in batch.paths]
+    return tuple(kinds)
+
+
+def _constraints(model: Model, x, rates: Rates) -> dict[str, Any]:
     dae, layout = model.dae, model.layout
     gaps = dae.closures(x, closure_gap)
     largest = lambda entries: jnp.max(jnp.abs(entries))  # noqa: E731
@@ -77,6 +123,13 @@ def _joints(model: Model, x, rates: Rates) -> dict[str, Any]:
         batch, member = dae.plan.member_of[f"{name}/hc"]
         rows = dae.plan.batches[batch].multipliers[member]
         result["reaction"][name] = rates.multipliers[rows]
+        result["constraint_position"][name] = largest(gaps[rows])
+        result["constraint_velocity"][name] = largest(rates.violation[rows])
+    result["multipliers"] = {}
+    for name, paths, _ in layout.constraints:
+        places = [dae.plan.member_of[path] for path in paths]
+        rows = np.concatenate([dae.plan.batches[batch].multipliers[member] for batch, member in places])
+        result["multipliers"][name] = rates.multipliers[rows]
         result["constraint_position"][name] = largest(gaps[rows])
         result["constraint_velocity"][name] = largest(rates.violation[rows])
     return result

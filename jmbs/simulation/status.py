@@ -28,6 +28,9 @@ class Status(eqx.Enumeration):
     step_too_small = "The step control asked for a step smaller than the smallest allowed; loosen the tolerance."
     implicit_solve_failed = "The nonlinear solve inside an implicit step did not converge; try a smaller step."
     table_exceeded = "A tabulated input was asked for a time outside its table."
+    singular_coordinates = (
+        "The coordinates reached a singularity of theirs (such as gimbal lock), where the equations have no meaning."
+    )
 
 
 STATUS_NAMES = (
@@ -38,6 +41,7 @@ STATUS_NAMES = (
     "step_too_small",
     "implicit_solve_failed",
     "table_exceeded",
+    "singular_coordinates",
 )
 
 

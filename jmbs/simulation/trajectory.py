@@ -36,6 +36,8 @@ class Labels:
     - `joint_coordinates`: one entry per joint that has coordinates.
     - `method`, `config_json`, `version`: the method, the full config as JSON, and the version of jmbs.
     - `state_units`: pairs (path, unit) for entries of `Trajectory.states`; a missing one is written as "1".
+    - `constraints`: name and names of the multipliers of each constraint beyond joints.
+    - `storage_kinds`: pairs (path, kind) of the storages: thermal, electric, magnetic, kinetic or potential.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Labels:
     config_json: str = "{}"
     version: str = ""
     state_units: tuple[tuple[str, str], ...] = ()
+    constraints: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    storage_kinds: tuple[tuple[str, str], ...] = ()
 
 
 class Trajectory(eqx.Module):
@@ -59,9 +63,18 @@ class Trajectory(eqx.Module):
     joint frame and in its axes; `constraint_position` (T,), the largest entry of gap (m) and rotation vector (rad) of
     the closure, and `constraint_velocity` (T,), that of its rate.
 
+    By constraint beyond joints: `multipliers` (T, rows), the forces (N) or torques (N m) that it exerts on the body, as
+    the labels name them; the two residuals as for joints, the first of what has a position-level closure.
+
     The account (T,) in J, `entropy_produced` in J/K, counts from the start; its fields, `reaction` and the constraint
     residuals are `None` when the audit was switched off. `temperature` (T,) K by thermal store, `states` path ->
     (T, ...) for any other state.
+
+    By component path: `destroyed` (T,) J, exergy destroyed since the start by each irreversible component;
+    `production` (T,) W/K, the entropy that it produces at that time; `stored` (T,) J, the exergy held by each storage,
+    so that `supplied + projection_work = change of sum(stored) + sum(destroyed)`. `constraint_rank` (T,) is the number
+    of independent constraint rows, `constraint_margin` (T,) the smallest singular value of those that were independent
+    at the start, relative to the largest: zero where the rank drops. All of them are `None` without audit.
 
     `status` and `failure_time` (s, NaN after success) tell what became of the run; `stats` counts steps.
     Values at times after a failure are NaN.
@@ -92,6 +105,12 @@ class Trajectory(eqx.Module):
     failure_time: Float[Array, ""]
     stats: dict[str, Array]
     labels: Labels = eqx.field(static=True)
+    multipliers: dict[str, Float[Array, "T rows"]] | None = None
+    destroyed: dict[str, Float[Array, " T"]] | None = None
+    production: dict[str, Float[Array, " T"]] | None = None
+    stored: dict[str, Float[Array, " T"]] | None = None
+    constraint_rank: Float[Array, " T"] | None = None
+    constraint_margin: Float[Array, " T"] | None = None
 
     def to_xarray(self) -> xr.Dataset:
         """The trajectory as an `xarray.Dataset` of schema `jmbs-result/1`, with units and names.

@@ -1,5 +1,6 @@
 """Time integration on Lie groups, on top of diffrax."""
 
+from jmbs.solvers.implicit_midpoint import ImplicitMidpoint
 from jmbs.solvers.methods import FIXED_STEP_ONLY, METHODS, base_method
 from jmbs.solvers.munthe_kaas import ChartInterpolation, LieTerm, Manifold, MuntheKaas
 from jmbs.solvers.rk4 import RK4
@@ -9,6 +10,7 @@ __all__ = [
     "METHODS",
     "RK4",
     "ChartInterpolation",
+    "ImplicitMidpoint",
     "LieTerm",
     "Manifold",
     "MuntheKaas",

@@ -6,6 +6,7 @@ import diffrax
 import optimistix as optx
 
 from jmbs.errors import ModelError
+from jmbs.solvers.implicit_midpoint import ImplicitMidpoint
 from jmbs.solvers.rk4 import RK4
 
 EXPLICIT = {
@@ -21,12 +22,13 @@ EXPLICIT = {
 }
 IMPLICIT = {
     "implicit_euler": diffrax.ImplicitEuler,
+    "implicit_midpoint": ImplicitMidpoint,
     "kvaerno3": diffrax.Kvaerno3,
     "kvaerno4": diffrax.Kvaerno4,
     "kvaerno5": diffrax.Kvaerno5,
 }
 METHODS = (*EXPLICIT, *IMPLICIT)
-FIXED_STEP_ONLY = ("euler", "rk4")
+FIXED_STEP_ONLY = ("euler", "rk4", "implicit_midpoint")
 ROOT_TOLERANCE = 1e-10
 """Of the stages of implicit methods with fixed steps, relative and absolute, in float64; `eps ** 0.6` in float32."""
 

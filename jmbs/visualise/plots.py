@@ -1,4 +1,4 @@
-"""Pictures of a result: motion, the energy and entropy account, and how well the constraints hold."""
+"""Pictures of a result: motion, the energy and entropy account, constraints, and where the exergy went."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 
 from jmbs.errors import ModelError
 from jmbs.simulation import Trajectory
+from jmbs.visualise.canvas import finish_axes, headline, new_figure
+from jmbs.visualise.exergy import exergy_figure
 
 if TYPE_CHECKING:
     import xarray as xr
 
-WIDTH = 10.0  # inches
 PANEL_HEIGHT = 2.1
 MOST_LINES = 40  # in one panel; beyond, lines cannot be told apart, and the legend says what is left out
 LEGEND_ROWS = 20
@@ -32,11 +32,11 @@ class Line(NamedTuple):
 
 
 def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> list[Path]:
-    """Draw `trajectories.png`, `energies.png` and `constraints.png` into `directory`, and return what was drawn.
+    """Draw `trajectories.png`, `energies.png`, `constraints.png` and `exergy.png`, and return what was drawn.
 
     `result` is a trajectory or its dataset, so that a `result.nc` can be drawn again. A picture with nothing to show
-    (no bodies, audit off) is left out, and an earlier one of that name removed. A failed run is drawn up to where
-    it failed, with a line there. Raises `ModelError` for a batch.
+    (no bodies, audit off, nothing irreversible) is left out, and an earlier one of that name removed. A failed run is
+    drawn up to where it failed, with a line there. Raises `ModelError` for a batch.
     """
     dataset = result.to_xarray() if isinstance(result, Trajectory) else result
     if "member" in dataset.dims:
@@ -49,6 +49,7 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
         ("trajectories.png", motion_figure),
         ("energies.png", account_figure),
         ("constraints.png", constraint_figure),
+        ("exergy.png", exergy_figure),
     ):
         path = directory / name
         figure = draw(dataset)
@@ -79,7 +80,7 @@ def motion_figure(dataset: xr.Dataset) -> Figure | None:
 
     # A legend sets a least height, for a figure is laid out around it.
     heights = [max(PANEL_HEIGHT * len(panels), 0.5 + 0.17 * _legend_rows(panels)) for _, panels in groups]
-    figure = _new_figure(sum(heights) + 0.4)
+    figure = new_figure(sum(heights) + 0.4)
     parts = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)
     for part, (title, panels) in zip(parts[:, 0], groups, strict=True):
         part.suptitle(title, fontsize=10)
@@ -89,7 +90,7 @@ def motion_figure(dataset: xr.Dataset) -> Figure | None:
             _hide_rounding(ax, panels)
         _side_legend(part, axes[0], len(panels[0][1]))
         axes[-1].set_xlabel("time (s)", fontsize=8)
-    _headline(figure, dataset)
+    headline(figure, dataset)
     return figure
 
 
@@ -97,7 +98,7 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
     """Energies; entropy produced with the exergy it destroyed; the magnitude of the first-law residual."""
     if "total" not in dataset:
         return None
-    figure = _new_figure(3.2 * 3 + 0.4)
+    figure = new_figure(3.2 * 3 + 0.4)
     energies, second_law, first_law = figure.subplots(3, 1, sharex=True)
 
     names = ("kinetic", "potential", "total", "supplied", "dissipated")
@@ -121,7 +122,7 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
         handles = [line for line in (*ax.lines, *others) if not str(line.get_label()).startswith("_")]
         if handles:
             ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.08, 1.0), fontsize=8, borderaxespad=0.0)
-    _headline(figure, dataset)
+    headline(figure, dataset)
     return figure
 
 
@@ -134,7 +135,7 @@ def constraint_figure(dataset: xr.Dataset) -> Figure | None:
         ("constraint_position", "gap (m) or rotation (rad)"),
         ("constraint_velocity", "rate (m/s or rad/s)"),
     )
-    figure = _new_figure(max(3.2 * 2, 0.5 + 0.17 * min(len(joints), LEGEND_ROWS)) + 0.4)
+    figure = new_figure(max(3.2 * 2, 0.5 + 0.17 * min(len(joints), LEGEND_ROWS)) + 0.4)
     axes = figure.subplots(2, 1, sharex=True)
     for ax, (field, label) in zip(axes, panels, strict=True):
         lines = [Line(joint, _along(dataset[field], joint=joint)) for joint in joints]
@@ -142,13 +143,7 @@ def constraint_figure(dataset: xr.Dataset) -> Figure | None:
     axes[0].set_title("Constraint residuals: position above, velocity below", fontsize=10)
     axes[1].set_xlabel("time (s)", fontsize=8)
     _side_legend(figure, axes[0], len(joints))
-    _headline(figure, dataset)
-    return figure
-
-
-def _new_figure(height: float) -> Figure:
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    FigureCanvasAgg(figure)  # the object interface: no windows, no global state, safe in threads
+    headline(figure, dataset)
     return figure
 
 
@@ -191,12 +186,7 @@ def _draw(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
         # A single saved time would otherwise be invisible.
         marker = "o" if np.isfinite(values).sum() == 1 else None
         ax.plot(times, values, label=line.name, color=colour, linestyle=dash, linewidth=1.3, marker=marker)
-    ax.set_ylabel(label, fontsize=8)
-    ax.tick_params(labelsize=8)
-    ax.grid(True, alpha=0.3)
-    failure = dataset.attrs.get("failure_time", np.nan)
-    if np.isfinite(failure):
-        ax.axvline(failure, color="crimson", linestyle=":", linewidth=1.5, label="_failure")
+    finish_axes(ax, dataset, label)
 
 
 def _hide_rounding(ax: Axes, panels: list[tuple[str, list[Line]]]) -> None:
@@ -236,11 +226,3 @@ def _side_legend(part: Figure | SubFigure, ax: Axes, count: int) -> None:
     columns = -(-len(handles) // LEGEND_ROWS)
     if handles:
         part.legend(handles, names, loc="outside right upper", fontsize=8, title=title, title_fontsize=8, ncols=columns)
-
-
-def _headline(figure: Figure, dataset: xr.Dataset) -> None:
-    failure = dataset.attrs.get("failure_time", np.nan)
-    text = str(dataset.attrs.get("name", ""))
-    if np.isfinite(failure):
-        text += f" - failed at t = {failure:.6g} s ({dataset.attrs.get('status_name', 'unknown')})"
-    figure.suptitle(text, fontsize=11, color="crimson" if np.isfinite(failure) else "black")

@@ -23,6 +23,9 @@ SAME_BODIES = {
     "heavy_top": "mt2013_heavy_top",
     "heavy_top_bca": "bca_heavy_top",
     "spherical_double_pendulum": "mt2013_spherical_double_pendulum",
+    "sliding_rod": "lewis_sliding_rod",
+    "knife_edge": "nh_knife_edge_incline",
+    "rolling_disk": "nh_vertical_rolling_disk",
 }
 
 

@@ -38,13 +38,15 @@ BAD_VALUES = {
     "two shapes": ({"bodies.link2.shape.sphere": "1"}, "bodies/link2/shape", "box", "one of the keys"),
     "flat box": ({"bodies.link2.shape.box": "[1, 1, 0]"}, "bodies/link2/shape/box", "0", "positive"),
     "unknown group": ({"bodies.link1.group": "SE4"}, "bodies/link1/group", "SE4", "SO3xR3"),
-    "particle": ({"bodies.link1.kind": "particle"}, "bodies/link1/kind", "particle", "not available"),
+    "particle with inertia": ({"bodies.link1.kind": "particle"}, "bodies/link1/inertia", "0.1", "no inertia"),
+    "rod with inertia": ({"bodies.link1.kind": "rod"}, "bodies/link1/inertia", "0.1", "one principal moment zero"),
+    "unknown kind": ({"bodies.link1.kind": "rigit"}, "bodies/link1/kind", "rigit", "nearest known is rigid"),
     "unknown key in body": ({"bodies.link1.mas": "1"}, "bodies/link1/mas", "unknown key", "nearest known is mass"),
     "unknown section": ({"bodeis": "{}"}, "bodeis", "unknown key", "nearest known is bodies"),
     "bodies is a list": ({"bodies": "[1]"}, "bodies", "[1]", "mapping"),
     "body is a number": ({"bodies.link1": "3"}, "bodies/link1", "3", "mapping"),
     "no bodies": (
-        {"bodies": "{}", "joints": "{}", "loads": "{}", "elements": "{}", "initial": "{}"},
+        {"bodies": "{}", "joints": "{}", "loads": "{}", "elements": "{}", "stores": "{}", "initial": "{}"},
         "bodies",
         "none",
         "at least one body",
@@ -172,9 +174,67 @@ BAD_VALUES = {
     "ggl": ({"simulation.constraints": "ggl"}, "simulation/constraints", "ggl", "ggl is not available"),
     "precision": ({"simulation.precision": "float16"}, "simulation/precision", "float16", "float32"),
     "max_steps": ({"simulation.max_steps": "0"}, "simulation/max_steps", "0", "positive whole"),
-    "constraints": ({"constraints.edge": "{type: no_slide}"}, "constraints", "edge", "not available"),
-    "systems": ({"systems.motor": "{type: a:B}"}, "systems", "motor", "not available"),
-    "connections": ({"connections": "[a]"}, "connections", "a", "not available"),
+    "constraint without body": ({"constraints.edge": "{type: no_slide}"}, "constraints/edge/body", "nothing", "body"),
+    "constraint without direction": (
+        {"constraints.edge": "{type: no_slide, body: link1}"},
+        "constraints/edge/direction",
+        "nothing",
+        "the direction",
+    ),
+    "plane that rises": (
+        {"constraints.disk": "{type: rolling, body: link1, radius: 0.1, plane: {velocity: [0, 0, 1]}}"},
+        "constraints/disk/plane/velocity",
+        "1.0",
+        "along the plane",
+    ),
+    "plane's table missing": (
+        {
+            "constraints.disk": "{type: rolling, body: link1, radius: 1, "
+            "plane: {velocity: {table: no.csv, columns: [a]}}}"
+        },
+        "constraints/disk/plane/velocity/table",
+        "no.csv",
+        "",
+    ),
+    "system of no module": ({"systems.motor": "{type: a:B}"}, "systems/motor/type", "cannot be imported", "importable"),
+    "system of no name": (
+        {"systems.motor": "{type: dc_moter}"},
+        "systems/motor/type",
+        "dc_moter",
+        "nearest known is dc_motor",
+    ),
+    "system without type": ({"systems.motor": "{}"}, "systems/motor", "neither type nor systems", "a type"),
+    "system and pattern": (
+        {"systems.motor": "{type: inductor, ports: [i]}"},
+        "systems/motor/ports",
+        "beside type",
+        "either",
+    ),
+    "parameters that a system does not take": (
+        {"systems.coil": "{type: inductor, parameters: {length: 1.0}}"},
+        "systems/coil/parameters",
+        "refuses",
+        "takes",
+    ),
+    "a drive inside a pattern": (
+        {
+            "systems.coil": "{systems: {l: {type: inductor, parameters: {inductance: 1.0}}}, "
+            "connections: {i: {ports: [l.i], flow: 1.0}}, ports: [i]}"
+        },
+        "systems/coil/connections/i",
+        "a drive",
+        "outermost",
+    ),
+    "connections is a list": ({"connections": "[a]"}, "connections", "[", "mapping of names"),
+    "connection without ports": ({"connections.wire": "{flow: 1.0}"}, "connections/wire/ports", "nothing", "box.port"),
+    "connection of no port": ({"connections.wire": "[base]"}, "connections/wire/ports", "base", "box.port"),
+    "connection flow and effort": (
+        {"connections.wire": "{ports: [base.p_r], flow: 1.0, effort: 1.0}"},
+        "connections/wire",
+        "both flow and effort",
+        "one of them",
+    ),
+    "states is a list": ({"initial.states": "[1.0]"}, "initial/states", "[1.0]", "mapping of names"),
     "schema of the future": ({"schema": "jmbs/2"}, "schema", "jmbs/2", "jmbs/1"),
     "no schema": ({"schema": "null"}, "schema", "nothing", "jmbs/1"),
 }

@@ -23,6 +23,7 @@ ORDER = {
     "dopri5": 5,
     "dopri8": 8,
     "implicit_euler": 1,
+    "implicit_midpoint": 2,
     "kvaerno3": 3,
     "kvaerno4": 4,
     "kvaerno5": 5,

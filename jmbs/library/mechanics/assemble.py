@@ -4,61 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
-import numpy as np
-
-from jmbs.ephs import ConstantFlow, System, TableFlow, pattern
-from jmbs.library.mechanics.body import rigid_body
-from jmbs.library.mechanics.elements import LineOfAction, PointLoad, ThermalStore, UserForce, spring_damper
-from jmbs.library.mechanics.friction import Friction, ViscousFriction, viscous_friction
-from jmbs.library.mechanics.joint import (
-    Ground,
-    JointPotential,
-    NoPotential,
-    Offset,
-    joint,
-    joint_closure,
-    relative_momentum,
+from jmbs.ephs import ConstantFlow, Environment, System, TableFlow, pattern
+from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect
+from jmbs.library.mechanics.elements import PointLoad, ThermalStore, UserForce
+from jmbs.library.mechanics.inertialess import turns_inertialess
+from jmbs.library.mechanics.joint import Ground, joint_closure
+from jmbs.library.mechanics.parts import (
+    GROUPS,
+    array,
+    body_system,
+    constraint_closures,
+    constraint_system,
+    element_system,
+    joint_system,
+    surface_motion,
+    velocity_box,
 )
 from jmbs.library.mechanics.values import TableSpec
-from jmbs.lie import (
-    SE3,
-    AbstractGroup,
-    Cylindrical,
-    Fixed,
-    Free,
-    Planar,
-    Prismatic,
-    Revolute,
-    Screw,
-    SO3xR3,
-    Spherical,
-    Universal,
-)
+from jmbs.library.thermal import Conduction
 
 if TYPE_CHECKING:
+    from jmbs.library.mechanics.constraint_specification import ConstraintSpec
     from jmbs.library.mechanics.mechanism import Mechanism
-    from jmbs.library.mechanics.specification import JointSpec
+    from jmbs.library.mechanics.specification import ConductionSpec, JointSpec
 
-GROUPS: dict[str, AbstractGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
-MOTIONS = {
-    "fixed": lambda spec: Fixed(),
-    "revolute": lambda spec: Revolute(spec.axis),
-    "prismatic": lambda spec: Prismatic(spec.axis),
-    "screw": lambda spec: Screw(spec.axis, spec.pitch),
-    "cylindrical": lambda spec: Cylindrical(spec.axis),
-    "planar": lambda spec: Planar(spec.axis),
-    "spherical": lambda spec: Spherical(),
-    "universal": lambda spec: Universal(spec.axis, spec.axis2),
-    "free": lambda spec: Free(),
-}
-DRY_GROUPS = {
-    "spherical": ((0, 1, 2),),
-    "planar": ((0, 1), (2,)),
-    "free": ((3, 4, 5), (0, 1, 2)),
-}
-"""Coordinates of `v` whose magnitudes dry friction acts on: translational before angular."""
-ACTUATION = "actuation"
+ACTUATION, PLANE = "actuation", "plane"
+"""Last words of the outer ports of joints and of moving surfaces."""
 
 
 def build(mechanism: Mechanism) -> System:
@@ -69,28 +40,41 @@ def build(mechanism: Mechanism) -> System:
     boxes: dict[str, Any] = {}
     wiring = _Wiring(mechanism)
     for name, body in mechanism.bodies.items():
-        boxes[name] = rigid_body(_array(body.mass), _array(body.inertia), _array(mechanism.gravity), GROUPS[body.group])
+        boxes[name] = body_system(mechanism, body)
         wiring.body(name)
     for name, store in mechanism.stores.items():
-        boxes[name] = ThermalStore(_array(store.capacity), _array(store.temperature))
+        boxes[name] = ThermalStore(array(store.capacity), array(store.temperature))
         wiring.connect(f"{name}.s", f"{name}.s")
     closures = []
     for name, spec in mechanism.joints.items():
-        boxes[name] = _joint(mechanism, spec)
+        boxes[name] = joint_system(mechanism, spec)
         wiring.joint(spec)
         parent = None if spec.parent == "ground" else spec.parent
         closures.append(joint_closure(name, parent, spec.child))
     for name, spec in mechanism.elements.items():
-        boxes[name] = _element(mechanism, spec)
+        boxes[name] = element_system(mechanism, spec)
         wiring.element(spec)
-    drives = {**_actuations(mechanism), **_loads(mechanism)}
+    for name, spec in mechanism.conductions.items():
+        boxes[name] = Conduction(array(spec.conductance))
+        wiring.conduction(spec)
+    for name, spec in mechanism.constraints.items():
+        boxes[name] = constraint_system(mechanism, spec)
+        wiring.constraint(spec)
+        closures.extend(constraint_closures(spec))
+    drives = {**_actuations(mechanism), **_loads(mechanism), **_surfaces(mechanism)}
     for name, force in mechanism.forces.items():
-        drives[name] = UserForce(force.wrench, force.body, GROUPS[mechanism.bodies[force.body].group])
+        body = mechanism.bodies[force.body]
+        velocity = f"{force.body}/{velocity_box(body)}"
+        drives[name] = UserForce(force.wrench, force.body, GROUPS[body.group], velocity)
         wiring.outer[name] = f"{force.body}.p"
     for name, load in mechanism.loads.items():
         wiring.outer[name] = f"{load.body}.p"
     if wiring.uses_ground:
         boxes["ground"] = Ground()
+    if wiring.uses_environment:
+        boxes[ENVIRONMENT_BOX] = Environment()
+    boxes |= mechanism.systems
+    drives |= wiring.connections(boxes)
     interfaces = {name: box.ports for name, box in boxes.items()}
     return System(pattern(interfaces, wiring.junctions, wiring.outer), boxes, drives, tuple(closures))
 
@@ -103,6 +87,7 @@ class _Wiring:
         self.junctions: dict[str, list[str]] = {}
         self.outer: dict[str, str] = {}
         self.uses_ground = False
+        self.uses_environment = False
 
     def connect(self, junction: str, port: str) -> None:
         self.junctions.setdefault(junction, []).append(port)
@@ -124,7 +109,9 @@ class _Wiring:
             if body != "ground" and self.mechanism.bodies[body].group == "SO3xR3":
                 self.connect(f"{body}.q", f"{spec.name}.q{number}")
         self.connect(f"{spec.name}.p_r", f"{spec.name}.p_r")
-        self.outer[f"{spec.name}/{ACTUATION}"] = f"{spec.name}.p_r"
+        # Where a rotation without inertia moves the joint, only actuation that was looked at may act.
+        if spec.actuation is not None or not turns_inertialess(self.mechanism, spec):
+            self.outer[f"{spec.name}/{ACTUATION}"] = f"{spec.name}.p_r"
         if spec.friction is not None and spec.friction.heats != "environment":
             self.connect(f"{spec.friction.heats}.s", f"{spec.name}.s")
 
@@ -136,58 +123,41 @@ class _Wiring:
         if spec.heats != "environment":
             self.connect(f"{spec.heats}.s", f"{spec.name}.s")
 
+    def conduction(self, spec: ConductionSpec) -> None:
+        for number, store in (("1", spec.a), ("2", spec.b)):
+            if store == ENVIRONMENT_BOX and not self.uses_environment:
+                self.uses_environment = True
+                self.connect(f"{ENVIRONMENT_BOX}.s", f"{ENVIRONMENT_BOX}.s")
+            self.connect(f"{store}.s", f"{spec.name}.s{number}")
 
-def motion_of(spec: JointSpec) -> Any:
-    """The joint's configuration group and map into SE(3)."""
-    return spec.motion if spec.motion is not None else MOTIONS[spec.type](spec)
+    def constraint(self, spec: ConstraintSpec) -> None:
+        self.connect(f"{spec.body}.p", f"{spec.name}.p")
+        self.connect(f"{spec.body}.q", f"{spec.name}.q")
+        if spec.surface.moving:
+            self.connect(f"{spec.name}.{PLANE}", f"{spec.name}.p_plane")
+            self.outer[f"{spec.name}/{PLANE}"] = f"{spec.name}.{PLANE}"
 
-
-def _joint(mechanism: Mechanism, spec: JointSpec) -> System:
-    motion = motion_of(spec)
-    offsets = []
-    for body, frame in ((spec.parent, spec.parent_frame), (spec.child, spec.child_frame)):
-        group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
-        offsets.append(Offset(_array(frame.position), _array(frame.quaternion), group))
-    heats = spec.friction is None or spec.friction.heats == "environment"
-    return joint(motion, offsets[0], offsets[1], _potential(motion, spec), _friction(motion, spec), heats)
-
-
-def _potential(motion, spec: JointSpec) -> JointPotential | NoPotential:
-    group = motion.group
-    if spec.spring is None:
-        return NoPotential(group)
-    identity = group.to_coordinates(group.identity())
-    rest = identity if spec.spring.rest is None else _array(spec.spring.rest)
-    return JointPotential(_array(spec.spring.stiffness), rest, group)
-
-
-def _friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
-    k = motion.group.dim
-    momentum = relative_momentum(motion.group)
-    groups = DRY_GROUPS.get(spec.type, tuple((i,) for i in range(k))) if spec.motion is None else ()
-    if spec.motion is not None:
-        groups = tuple((i,) for i in range(k))
-    if spec.friction is None:
-        return viscous_friction(jnp.zeros(k), momentum)
-    f = spec.friction
-    if not np.any(f.static):
-        return viscous_friction(_array(f.viscous), momentum)
-    return Friction(
-        _array(f.viscous),
-        _array(f.coulomb),
-        _array(f.static),
-        _array(f.stribeck_velocity),
-        _array(f.regularisation_velocity),
-        momentum,
-        groups,
-    )
-
-
-def _element(mechanism: Mechanism, spec) -> System:
-    a, b = (None if body == "ground" else GROUPS[mechanism.bodies[body].group] for body in (spec.a, spec.b))
-    line = LineOfAction(_array(spec.point_a), _array(spec.point_b), (a, b))
-    heats = spec.heats == "environment"
-    return spring_damper(line, _array(spec.stiffness), _array(spec.length), _array(spec.damping), heats)
+    def connections(self, boxes: dict[str, Any]) -> dict[str, Any]:
+        """Joins ports as the mechanism's connections say, closes what is left open; returns the drives by port."""
+        for box, ports in (("ground", Ground), (ENVIRONMENT_BOX, Environment)):
+            named = any(p.startswith(f"{box}.") for c in self.mechanism.connections.values() for p in c.ports)
+            if named and box not in boxes:
+                boxes[box] = ports()
+        interfaces = {name: box.ports for name, box in boxes.items()}
+        drives = {}
+        for connection in self.mechanism.connections.values():
+            size = connect(connection, interfaces, self.junctions, self.outer)
+            drive = connection.drive(size)
+            if drive is not None:
+                drives[connection.name] = drive
+        joined = {port for ports in self.junctions.values() for port in ports}
+        for name in self.mechanism.systems:
+            for port, kind in interfaces[name].items():
+                if f"{name}.{port}" not in joined:
+                    self.connect(f"{name}.{port}", f"{name}.{port}")
+                    if kind.power:
+                        self.outer[f"{name}/{port}"] = f"{name}.{port}"
+        return drives
 
 
 def _actuations(mechanism: Mechanism) -> dict[str, Any]:
@@ -201,7 +171,7 @@ def _actuations(mechanism: Mechanism) -> dict[str, Any]:
 def _loads(mechanism: Mechanism) -> dict[str, Any]:
     return {
         name: PointLoad(
-            _array(load.point),
+            array(load.point),
             _drive(load.force),
             _drive(load.torque),
             load.body,
@@ -212,11 +182,15 @@ def _loads(mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
+def _surfaces(mechanism: Mechanism) -> dict[str, Any]:
+    return {
+        f"{name}/{PLANE}": surface_motion(f"constraints/{name}/{spec.surface_key}", spec.surface)
+        for name, spec in mechanism.constraints.items()
+        if spec.surface.moving
+    }
+
+
 def _drive(value) -> Any:
     if isinstance(value, TableSpec):
-        return TableFlow(_array(value.times), _array(value.values))
-    return ConstantFlow(_array(value))
-
-
-def _array(value) -> Any:
-    return jnp.asarray(np.asarray(value, dtype=float))
+        return TableFlow(array(value.times), array(value.values))
+    return ConstantFlow(array(value))

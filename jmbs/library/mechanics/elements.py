@@ -148,15 +148,18 @@ class UserForce(eqx.Module):
     """A drive: a user's `wrench(t, pose, velocity) -> (6,)` about the centre of mass in body axes, torque first.
 
     `pose` (3, 4) is `[R | r]`, `velocity` (6,) the angular velocity and the velocity of the centre of mass, body axes.
+    `body`: path of the body's box; `velocity`: path of the component whose effort at `p` is the body's velocity, None:
+    that of a rigid body.
     """
 
     wrench: Any
     body: str = eqx.field(static=True)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
+    velocity: str | None = eqx.field(static=True, default=None)
 
     def flow(self, t, view) -> Float[Array, "6"]:
         pose = view.state(f"{self.body}/pe", "q")
-        R, u = pose[:, :3], view.effort(f"{self.body}/ke", "p")
+        R, u = pose[:, :3], view.effort(self.velocity or f"{self.body}/ke", "p")
         twist = u if self.group == SE3 else jnp.concatenate([u[:3], R.T @ u[3:]])
         wrench = self.wrench(t, pose, twist)
         return body_wrench(self.group, R, wrench[:3], wrench[3:])

@@ -90,6 +90,29 @@ class ViscousFriction(eqx.Module):
         return dissipation(D, e["p_r"], e.temperature("s"))
 
 
+class TemperatureDependentFriction(eqx.Module):
+    """Friction that its own heat changes: `exp(-coefficient (theta - reference_temperature))` times `friction`.
+
+    `theta` is the absolute temperature at the port `s`; the factor is positive at every temperature, so both laws hold
+    as they do for `friction`. A lubricant that thins when it is warm has a positive coefficient.
+
+    **Arguments:** `friction`; `temperature_coefficient` 1/K; `reference_temperature` K, where the factor is one.
+    """
+
+    friction: Friction | ViscousFriction
+    temperature_coefficient: Float[Array, ""]
+    reference_temperature: Float[Array, ""]
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return self.friction.ports
+
+    def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
+        warming = e.temperature("s") - self.reference_temperature
+        return jnp.exp(-self.temperature_coefficient * warming) * self.friction.onsager(x, e)
+
+
 def dissipation(D: Float[Array, "k k"], u: Float[Array, " k"], theta: Float[Array, ""]) -> Float[Array, "k+1 k+1"]:
     """The Onsager matrix `[[theta D, -D u], [-(D u)^T, <u | D u> / theta]]` of a force `D u` that heats a port."""
     force = D @ u

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Environment, Interface, Quantity, System, pattern, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
-from jmbs.library.mechanics.friction import Friction, ViscousFriction
+from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, pose, quaternion_to_rotation, tangent
 
 TWIST = momentum_quantity(SE3)
@@ -147,6 +147,7 @@ class NoPotential(eqx.Module):
 
     group: AbstractGroup = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True
+    stores_nothing: ClassVar[bool] = True
 
     @property
     def ports(self) -> Interface:
@@ -161,7 +162,7 @@ def joint(
     offset1: Offset,
     offset2: Offset,
     potential: JointPotential | NoPotential,
-    friction: Friction | ViscousFriction,
+    friction: Friction | ViscousFriction | TemperatureDependentFriction,
     heats_environment: bool = True,
 ) -> System:
     """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`.
@@ -220,8 +221,11 @@ def joint_residual(error: Float[Array, "3 4"]) -> Float[Array, "6"]:
 def closure_gap(error: Any, residual: Any) -> Any:
     """From a joint's closure: the error pose that no motion of the joint can close, whatever the integrated `q_r`.
 
-    The joint element is first moved to the one nearest to the bodies' poses.
+    The joint element is first moved to the one nearest to the bodies' poses. Other closures keep their error.
     """
+
+    if residual is not joint_residual:
+        return error
 
     def gap(parts, states) -> Float[Array, "3 4"]:
         motion, q_r = parts[0].motion, states[0]

@@ -50,7 +50,9 @@ class FrictionSpec:
     - `viscous`: `(k,)`, or `(k, k)` for planar, spherical and free joints or where a matrix was given;
     - `coulomb`, `static` (N m or N) and `stribeck_velocity`, `regularisation_velocity` (rad/s or m/s): `(k,)`;
       spherical: `(1,)`; planar and free: `(2,)`, translational then angular;
-    - `heats`: `environment` or the name of a thermal store.
+    - `heats`: `environment` or the name of a thermal store;
+    - `temperature_coefficient` 1/K, `reference_temperature` K: the whole friction is scaled by
+      `exp(-temperature_coefficient (theta - reference_temperature))`, `theta` the temperature of what it heats.
     """
 
     viscous: Any = 0.0
@@ -59,6 +61,8 @@ class FrictionSpec:
     stribeck_velocity: Any = 0.1
     regularisation_velocity: Any = 1e-3
     heats: str = "environment"
+    temperature_coefficient: Any = 0.0
+    reference_temperature: Any = 298.15
 
 
 def _record(path: str, value: Any, cls: type) -> Any:
@@ -127,7 +131,17 @@ def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> Fricti
         for key in ("stribeck_velocity", "regularisation_velocity")
     }
     heats = checks.reference(f"{path}/heats", friction.heats)
-    return FrictionSpec(viscous, coulomb, static, heats=heats, **velocities)
+    coefficient = checks.number(f"{path}/temperature_coefficient", friction.temperature_coefficient, unit="1/K")
+    reference = checks.number(f"{path}/reference_temperature", friction.reference_temperature, positive=True, unit="K")
+    return FrictionSpec(
+        viscous,
+        coulomb,
+        static,
+        heats=heats,
+        temperature_coefficient=coefficient,
+        reference_temperature=reference,
+        **velocities,
+    )
 
 
 def _motion_dimension(path: str, motion: Any) -> int:

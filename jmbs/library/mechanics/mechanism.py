@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jmbs.ephs import interface_of
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.composition import ConnectionSpec
+from jmbs.library.mechanics.constraint_specification import ConstraintSpec
 from jmbs.library.mechanics.specification import (
     BodySpec,
+    ConductionSpec,
     ForceSpec,
     JointSpec,
     LoadSpec,
     SimulationSpec,
     SpringDamperSpec,
     StoreSpec,
-    TableSpec,
 )
+from jmbs.library.mechanics.validation import validate
 
 if TYPE_CHECKING:
     from jmbs.ephs import System
@@ -41,10 +45,10 @@ class Mechanism:
     Each `add_...` raises `ModelError` at once for a wrong value. Names of bodies and stores may be used before they are
     added; `validate` (called by `system` and `compile`) refuses those that never were.
 
-    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `stores` (specifications by name, in the order
-    added); `initial_joints[name]` with `q`, `v` and `initial_bodies[name]` with `position`, `quaternion`,
-    `angular_velocity` (body axes), `velocity` (centre of mass, world axes), each an array or None; `simulation`;
-    `config`, the merged config that it was read from, if any.
+    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `constraints`, `stores` (specifications by name, in
+    the order added), `systems` (components by name), `connections`; `initial_joints[name]` with `q`, `v` and
+    `initial_bodies[name]` with `position`, `quaternion`, `angular_velocity` (body axes), `velocity` (centre of mass,
+    world axes), each an array or None; `simulation`; `config`, the merged config that it was read from, if any.
     """
 
     def __init__(
@@ -70,7 +74,12 @@ class Mechanism:
         self.loads: dict[str, LoadSpec] = {}
         self.elements: dict[str, SpringDamperSpec] = {}
         self.forces: dict[str, ForceSpec] = {}
+        self.constraints: dict[str, ConstraintSpec] = {}
         self.stores: dict[str, StoreSpec] = {}
+        self.conductions: dict[str, ConductionSpec] = {}
+        self.systems: dict[str, Any] = {}
+        self.connections: dict[str, ConnectionSpec] = {}
+        self.initial_states: dict[str, Any] = {}
         self.initial_joints: dict[str, dict[str, np.ndarray | None]] = {}
         self.initial_bodies: dict[str, dict[str, np.ndarray | None]] = {}
         self.simulation = SimulationSpec()
@@ -80,18 +89,25 @@ class Mechanism:
         return f"Mechanism({self.name!r}, bodies={list(self.bodies)}, joints={list(self.joints)})"
 
     def _add(self, section: str, parts: dict[str, Any], spec: Any) -> None:
-        sections = {
+        self._require_new(section, spec.name, self._sections())
+        parts[spec.name] = spec
+
+    def _sections(self) -> dict[str, Mapping[str, Any]]:
+        return {
             "body": self.bodies,
             "joint": self.joints,
             "load": self.loads,
-            "element": self.elements | self.forces,
+            "element": self.elements | self.forces | self.conductions,
+            "constraint": self.constraints,
             "store": self.stores,
+            "system": self.systems,
         }
+
+    def _require_new(self, section: str, name: str, sections: Mapping[str, Mapping[str, Any]]) -> None:
         for label, others in sections.items():
-            if spec.name in others:
-                found = f"the name {spec.name}, already that of a {label}"
-                raise ModelError(f"{section}/{spec.name}", found, "a name used only once")
-        parts[spec.name] = spec
+            if name in others:
+                found = f"the name {name}, already that of a {label}"
+                raise ModelError(f"{section}/{name}", found, "a name used only once")
 
     def add_body(
         self,
@@ -102,9 +118,15 @@ class Mechanism:
         density: Any = None,
         group: str = "SE3",
         kind: str = "rigid",
+        distribution: Any = None,
     ) -> None:
-        """Adds a rigid body; see `BodySpec`. `shape` and `density` (kg/m^3) may stand for mass and inertia."""
-        spec = BodySpec.make(name, mass=mass, inertia=inertia, shape=shape, density=density, group=group, kind=kind)
+        """Adds a body; see `BodySpec`. `shape` and `density` (kg/m^3) may stand for a rigid body's mass and inertia.
+
+        So may `distribution`, a `MassDistribution` or `{points: ..., masses: ...}`, for those of any kind of body: the
+        body frame then sits at its centre of mass, with the axes of its points.
+        """
+        given = {"mass": mass, "inertia": inertia, "shape": shape, "density": density, "distribution": distribution}
+        spec = BodySpec.make(name, group=group, kind=kind, **given)
         self._add("bodies", self.bodies, spec)
 
     def add_joint(
@@ -156,17 +178,59 @@ class Mechanism:
         """Adds a user's force `wrench(t, pose, velocity)` on a body; see `ForceSpec`."""
         self._add("elements", self.forces, ForceSpec(name, body, wrench))
 
+    def add_constraint(self, name: str, type: str, body: str, **values: Any) -> None:
+        """Adds a constraint on the velocity of a body beyond joints; `values` as `ConstraintSpec` names them by type.
+
+        A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane.
+
+        ```python
+        mechanism.add_constraint("edge", "no_slide", "skate", direction=[0, 1, 0])
+        mechanism.add_constraint("table", "rolling", "ball", radius=0.1, plane={"angular_velocity": [0, 0, 2.0]})
+        ```
+        """
+        self._add("constraints", self.constraints, ConstraintSpec.make(name, type, body, values))
+
     def add_store(self, name: str, capacity: Any, temperature: Any = ROOM_TEMPERATURE) -> None:
         """Adds a thermal store; see `StoreSpec`."""
         self._add("stores", self.stores, StoreSpec(name, capacity, temperature))
 
-    def set_initial(self, joints: Any = None, bodies: Any = None) -> None:
+    def add_conduction(self, name: str, a: str, b: str, conductance: Any) -> None:
+        """Adds heat conduction between two thermal stores, or one and the environment; see `ConductionSpec`."""
+        self._add("elements", self.conductions, ConductionSpec(name, a, b, conductance))
+
+    def add_system(self, name: str, system: Any) -> None:
+        """Adds any component or `jmbs.ephs` system beside the mechanical parts; `connect` joins its ports to others.
+
+        Power ports that no connection names are closed, and can be driven through `inputs={"<name>/<port>": ...}`.
+        """
+        checks.name(f"systems/{name}", name)
+        interface_of(system, f"systems/{name}")
+        self._require_new("systems", name, self._sections())
+        self.systems[name] = system
+
+    def connect(self, name: str, ports: Any, flow: Any = None, effort: Any = None) -> None:
+        """Joins ports `box.port` at a junction, exposed as the port `name` and driven if told so; see `ConnectionSpec`.
+
+        ```python
+        mechanism.connect("shaft", ["motor.shaft", "hinge.p_r"])
+        mechanism.connect("supply", ["motor.supply"], flow=24.0)
+        ```
+        """
+        spec = ConnectionSpec(name, ports, flow, effort)
+        taken = {"connection": self.connections, "load": self.loads, "force": self.forces}
+        self._require_new("connections", name, taken)
+        self.connections[name] = spec
+
+    def set_initial(self, joints: Any = None, bodies: Any = None, states: Any = None) -> None:
         """Gives part of the initial state; what was given before and is not given again stays.
 
         - `joints`: by joint name, `q` (coordinates; spherical: wxyz, free: position then wxyz) and `v` `(k,)`.
         - `bodies`: by body name, `position` (m), `quaternion` (wxyz), `angular_velocity` (rad/s, body axes),
           `velocity` (m/s, centre of mass, world axes).
+        - `states`: of added systems, by the path of the junction beside the storage (`motor/i`); velocities where a
+          storage has momenta.
         """
+        self.initial_states |= dict(states or {})
         for name, values in _initial_entries("initial/joints", joints, ("q", "v")):
             path = f"initial/joints/{name}"
             entry = self.initial_joints.get(name, {"q": None, "v": None}) | values
@@ -186,55 +250,7 @@ class Mechanism:
 
         Raises `ModelError`.
         """
-        if not self.bodies:
-            raise ModelError("bodies", "none", "at least one body")
-        for joint in self.joints.values():
-            self._require_body(f"joints/{joint.name}/parent", joint.parent, ground=True)
-            self._require_body(f"joints/{joint.name}/child", joint.child)
-            if joint.friction is not None:
-                self._require_store(f"joints/{joint.name}/friction/heats", joint.friction.heats)
-        for load in self.loads.values():
-            self._require_body(f"loads/{load.name}/body", load.body)
-        for element in self.elements.values():
-            self._require_body(f"elements/{element.name}/a", element.a, ground=True)
-            self._require_body(f"elements/{element.name}/b", element.b, ground=True)
-            self._require_store(f"elements/{element.name}/heats", element.heats)
-        for force in self.forces.values():
-            self._require_body(f"elements/{force.name}/body", force.body)
-        self._validate_initial()
-        self._validate_simulation()
-
-    def _validate_initial(self) -> None:
-        for name in self.initial_bodies:
-            self._require_body(f"initial/bodies/{name}", name)
-        for name, values in self.initial_joints.items():
-            path = f"initial/joints/{name}"
-            if name not in self.joints:
-                raise ModelError(path, f"no joint {name}", f"the name of a joint{checks.nearest(name, self.joints)}")
-            self.initial_joints[name] = self.joints[name].initial_values(path, **values)
-
-    def _validate_simulation(self) -> None:
-        if not isinstance(self.simulation, SimulationSpec):
-            raise ModelError("simulation", checks.show(self.simulation), "a SimulationSpec")
-        t0, t1 = self.simulation.t0, self.simulation.t1
-        drives = {f"joints/{joint.name}/actuation": joint.actuation for joint in self.joints.values()}
-        for load in self.loads.values():
-            drives |= {f"loads/{load.name}/force": load.force, f"loads/{load.name}/torque": load.torque}
-        for path, drive in drives.items():
-            if isinstance(drive, TableSpec) and t1 is not None:
-                drive.require_span(path, t0, t1)
-
-    def _require_body(self, path: str, name: str, *, ground: bool = False) -> None:
-        if name not in self.bodies and not (ground and name == "ground"):
-            known = [*self.bodies, "ground"] if ground else list(self.bodies)
-            wanted = f"the name of a body{' or ground' if ground else ''}{checks.nearest(name, known)}"
-            raise ModelError(path, checks.show(name), wanted)
-
-    def _require_store(self, path: str, name: str) -> None:
-        known = ["environment", *self.stores]
-        if name not in known:
-            wanted = f"environment or the name of a store{checks.nearest(name, known)}"
-            raise ModelError(path, checks.show(name), wanted)
+        validate(self)
 
     def system(self) -> System:
         """The exergetic port-Hamiltonian system of this mechanism. Raises `ModelError`."""

@@ -11,10 +11,10 @@ from jmbs.library.mechanics import checks
 
 METHODS = (
     *("euler", "heun", "midpoint", "ralston", "bosh3", "rk4", "tsit5", "dopri5", "dopri8"),
-    *("implicit_euler", "kvaerno3", "kvaerno4", "kvaerno5"),
+    *("implicit_euler", "implicit_midpoint", "kvaerno3", "kvaerno4", "kvaerno5"),
 )
 # These compute no error estimate, so only a fixed step makes sense for them.
-METHODS_WITHOUT_ERROR_ESTIMATE = ("euler", "rk4")
+METHODS_WITHOUT_ERROR_ESTIMATE = ("euler", "rk4", "implicit_midpoint")
 FORMULATIONS, ABSENT_FORMULATIONS = ("absolute",), ("tree",)
 CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS = ("none", "baumgarte", "project"), ("ggl",)
 # Below about eight units in the last place of float32 an error estimate is only rounding.

@@ -1,0 +1,194 @@
+"""The components of single parts of a mechanism, from their specifications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jmbs.ephs import Closure, System
+from jmbs.library.mechanics.body import rigid_body
+from jmbs.library.mechanics.composition import make_drive
+from jmbs.library.mechanics.elements import LineOfAction, spring_damper
+from jmbs.library.mechanics.friction import (
+    Friction,
+    TemperatureDependentFriction,
+    ViscousFriction,
+    viscous_friction,
+)
+from jmbs.library.mechanics.joint import JointPotential, NoPotential, Offset, joint, relative_momentum
+from jmbs.library.mechanics.reduced_body import reduced_body
+from jmbs.library.mechanics.velocity_constraints import (
+    NoSlide,
+    Perpendicular,
+    Roller,
+    SurfaceMotion,
+    contact_closure,
+    perpendicular_closure,
+    rolling,
+)
+from jmbs.lie import (
+    SE3,
+    AbstractGroup,
+    Cylindrical,
+    Fixed,
+    Free,
+    Planar,
+    Prismatic,
+    Revolute,
+    Screw,
+    SO3xR3,
+    Spherical,
+    Universal,
+    rotation_from_z,
+)
+
+if TYPE_CHECKING:
+    from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
+    from jmbs.library.mechanics.mechanism import Mechanism
+    from jmbs.library.mechanics.specification import BodySpec, JointSpec, SpringDamperSpec
+
+GROUPS: dict[str, AbstractGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
+MOTIONS = {
+    "fixed": lambda spec: Fixed(),
+    "revolute": lambda spec: Revolute(spec.axis),
+    "prismatic": lambda spec: Prismatic(spec.axis),
+    "screw": lambda spec: Screw(spec.axis, spec.pitch),
+    "cylindrical": lambda spec: Cylindrical(spec.axis),
+    "planar": lambda spec: Planar(spec.axis),
+    "spherical": lambda spec: Spherical(),
+    "universal": lambda spec: Universal(spec.axis, spec.axis2),
+    "free": lambda spec: Free(),
+}
+DRY_GROUPS = {
+    "spherical": ((0, 1, 2),),
+    "planar": ((0, 1), (2,)),
+    "free": ((3, 4, 5), (0, 1, 2)),
+}
+"""Coordinates of `v` whose magnitudes dry friction acts on: translational before angular."""
+
+
+def body_system(mechanism: Mechanism, spec: BodySpec) -> System:
+    """A rigid body, or a particle or rod with its momentum reduced to the motions that have inertia."""
+    mass, gravity, group = array(spec.mass), array(mechanism.gravity), GROUPS[spec.group]
+    match spec.kind:
+        case "rigid":
+            return rigid_body(mass, array(spec.inertia), gravity, group)
+        case "particle":
+            return reduced_body(mass, None, jnp.eye(6)[:, 3:], gravity, group)
+        case _:
+            across = rotation_from_z(array(spec.axis))[:, :2]
+            iota = jnp.eye(6)[:, 1:].at[:3, :2].set(across)
+            return reduced_body(mass, array(spec.moment), iota, gravity, group)
+
+
+def velocity_box(spec: BodySpec) -> str:
+    """The box of a body whose port `p` has the whole velocity (6,) as its effort."""
+    return "ke" if spec.kind == "rigid" else "in"
+
+
+def motion_of(spec: JointSpec) -> Any:
+    """The joint's configuration group and map into SE(3)."""
+    return spec.motion if spec.motion is not None else MOTIONS[spec.type](spec)
+
+
+def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
+    """A joint with its offsets, spring and friction."""
+    motion = motion_of(spec)
+    offsets = []
+    for body, frame in ((spec.parent, spec.parent_frame), (spec.child, spec.child_frame)):
+        group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
+        offsets.append(Offset(array(frame.position), array(frame.quaternion), group))
+    heats = spec.friction is None or spec.friction.heats == "environment"
+    return joint(motion, offsets[0], offsets[1], joint_potential(motion, spec), joint_friction(motion, spec), heats)
+
+
+def joint_potential(motion, spec: JointSpec) -> JointPotential | NoPotential:
+    """The spring on a joint's motion, or what holds its state where there is none."""
+    group = motion.group
+    if spec.spring is None:
+        return NoPotential(group)
+    identity = group.to_coordinates(group.identity())
+    rest = identity if spec.spring.rest is None else array(spec.spring.rest)
+    return JointPotential(array(spec.spring.stiffness), rest, group)
+
+
+def joint_friction(motion, spec: JointSpec) -> Friction | ViscousFriction | TemperatureDependentFriction:
+    """The friction on a joint's velocity, of no size where there is none."""
+    friction, f = _isothermal_friction(motion, spec), spec.friction
+    if f is None or f.temperature_coefficient == 0:
+        return friction
+    return TemperatureDependentFriction(friction, array(f.temperature_coefficient), array(f.reference_temperature))
+
+
+def _isothermal_friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
+    k = motion.group.dim
+    momentum = relative_momentum(motion.group)
+    groups = DRY_GROUPS.get(spec.type, tuple((i,) for i in range(k))) if spec.motion is None else ()
+    if spec.motion is not None:
+        groups = tuple((i,) for i in range(k))
+    if spec.friction is None:
+        return viscous_friction(jnp.zeros(k), momentum)
+    f = spec.friction
+    if not np.any(f.static):
+        return viscous_friction(array(f.viscous), momentum)
+    return Friction(
+        array(f.viscous),
+        array(f.coulomb),
+        array(f.static),
+        array(f.stribeck_velocity),
+        array(f.regularisation_velocity),
+        momentum,
+        groups,
+    )
+
+
+def element_system(mechanism: Mechanism, spec: SpringDamperSpec) -> System:
+    """A spring and damper between two points."""
+    a, b = (None if body == "ground" else GROUPS[mechanism.bodies[body].group] for body in (spec.a, spec.b))
+    line = LineOfAction(array(spec.point_a), array(spec.point_b), (a, b))
+    heats = spec.heats == "environment"
+    return spring_damper(line, array(spec.stiffness), array(spec.length), array(spec.damping), heats)
+
+
+def constraint_system(mechanism: Mechanism, spec: ConstraintSpec) -> Any:
+    """A constraint on the velocity of a body: a component, or for rolling a system."""
+    group = GROUPS[mechanism.bodies[spec.body].group]
+    match spec.type:
+        case "no_slide":
+            origin = array(spec.surface.point) if spec.surface.moving else None
+            return NoSlide(array(spec.point), array(spec.direction), origin, spec.frame, group)
+        case "rolling":
+            axis = None if spec.axis is None else array(spec.axis)
+            roller = Roller(array(spec.radius), axis, array(spec.surface.point), array(spec.surface.normal))
+            return rolling(roller, spec.surface.moving, group)
+        case _:
+            return Perpendicular(array(spec.direction), array(spec.normal), group)
+
+
+def constraint_closures(spec: ConstraintSpec) -> tuple[Closure, ...]:
+    """The position-level constraints that a constraint's rows, or some of them, are the rates of."""
+    match spec.type:
+        case "rolling":
+            return (contact_closure(spec.name, spec.body),)
+        case "perpendicular":
+            return (perpendicular_closure(spec.name, spec.body),)
+        case _:
+            return ()
+
+
+def surface_motion(path: str, surface: SurfaceSpec) -> SurfaceMotion:
+    """The drive of a moving surface; `path` of its specification, for messages."""
+    rates = {"angular_velocity": surface.angular_velocity, "velocity": surface.velocity}
+    drives = {
+        key: make_drive(f"{path}/{key}", "effort", np.zeros(3) if value is None else value, 3)
+        for key, value in rates.items()
+    }
+    return SurfaceMotion(**drives)
+
+
+def array(value) -> Array:
+    """A number or array of a specification, as an array of JAX's default float."""
+    return jnp.asarray(np.asarray(value, dtype=float))

@@ -1,0 +1,80 @@
+"""Checks of a mechanism as a whole: references by name, sizes of initial values, spans of tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.inertialess import refuse_inertialess
+from jmbs.library.mechanics.specification import SimulationSpec, TableSpec
+
+if TYPE_CHECKING:
+    from jmbs.library.mechanics.mechanism import Mechanism
+
+
+def validate(mechanism: Mechanism) -> None:
+    """Refuses a mechanism whose parts do not fit together. Raises `ModelError`."""
+    if not mechanism.bodies and not mechanism.systems and not mechanism.stores:
+        raise ModelError("bodies", "none", "at least one body, store or system")
+    for joint in mechanism.joints.values():
+        _require_body(mechanism, f"joints/{joint.name}/parent", joint.parent, ground=True)
+        _require_body(mechanism, f"joints/{joint.name}/child", joint.child)
+        if joint.friction is not None:
+            _require_store(mechanism, f"joints/{joint.name}/friction/heats", joint.friction.heats)
+    for load in mechanism.loads.values():
+        _require_body(mechanism, f"loads/{load.name}/body", load.body)
+    for element in mechanism.elements.values():
+        _require_body(mechanism, f"elements/{element.name}/a", element.a, ground=True)
+        _require_body(mechanism, f"elements/{element.name}/b", element.b, ground=True)
+        _require_store(mechanism, f"elements/{element.name}/heats", element.heats)
+    for conduction in mechanism.conductions.values():
+        _require_store(mechanism, f"elements/{conduction.name}/a", conduction.a)
+        _require_store(mechanism, f"elements/{conduction.name}/b", conduction.b)
+    for force in mechanism.forces.values():
+        _require_body(mechanism, f"elements/{force.name}/body", force.body)
+    for constraint in mechanism.constraints.values():
+        _require_body(mechanism, f"constraints/{constraint.name}/body", constraint.body)
+    _validate_initial(mechanism)
+    _validate_simulation(mechanism)
+    refuse_inertialess(mechanism)
+
+
+def _validate_initial(mechanism: Mechanism) -> None:
+    for name in mechanism.initial_bodies:
+        _require_body(mechanism, f"initial/bodies/{name}", name)
+    for name, values in mechanism.initial_joints.items():
+        path = f"initial/joints/{name}"
+        if name not in mechanism.joints:
+            raise ModelError(path, f"no joint {name}", f"the name of a joint{checks.nearest(name, mechanism.joints)}")
+        mechanism.initial_joints[name] = mechanism.joints[name].initial_values(path, **values)
+
+
+def _validate_simulation(mechanism: Mechanism) -> None:
+    if not isinstance(mechanism.simulation, SimulationSpec):
+        raise ModelError("simulation", checks.show(mechanism.simulation), "a SimulationSpec")
+    t0, t1 = mechanism.simulation.t0, mechanism.simulation.t1
+    drives = {f"joints/{joint.name}/actuation": joint.actuation for joint in mechanism.joints.values()}
+    for load in mechanism.loads.values():
+        drives |= {f"loads/{load.name}/force": load.force, f"loads/{load.name}/torque": load.torque}
+    for constraint in mechanism.constraints.values():
+        drives |= constraint.surface.rates(f"constraints/{constraint.name}/{constraint.surface_key}")
+    for name, connection in mechanism.connections.items():
+        drives |= {f"connections/{name}/flow": connection.flow, f"connections/{name}/effort": connection.effort}
+    for path, drive in drives.items():
+        if isinstance(drive, TableSpec) and t1 is not None:
+            drive.require_span(path, t0, t1)
+
+
+def _require_body(mechanism: Mechanism, path: str, name: str, *, ground: bool = False) -> None:
+    if name not in mechanism.bodies and not (ground and name == "ground"):
+        known = [*mechanism.bodies, "ground"] if ground else list(mechanism.bodies)
+        wanted = f"the name of a body{' or ground' if ground else ''}{checks.nearest(name, known)}"
+        raise ModelError(path, checks.show(name), wanted)
+
+
+def _require_store(mechanism: Mechanism, path: str, name: str) -> None:
+    known = ["environment", *mechanism.stores]
+    if name not in known:
+        wanted = f"environment or the name of a store{checks.nearest(name, known)}"
+        raise ModelError(path, checks.show(name), wanted)

@@ -1,0 +1,101 @@
+"""Electric motors: where a circuit and a shaft meet.
+
+L di/dt = v - R i - k omega,   torque on the shaft = k i
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.ephs import Environment, Interface, System, pattern, power_port
+from jmbs.library.electric import FLUX_LINKAGE, ROOM_TEMPERATURE, Inductor, Resistor
+from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.scalar import Scalar, scalar
+from jmbs.lie import Rn
+
+SHAFT = relative_momentum(Rn(1))
+"""The quantity of the actuation ports of revolute joints: its effort is the angular velocity, its flow a torque."""
+
+
+class MotorCoupling(eqx.Module):
+    """A lossless gyrator between a current and a shaft: torque `k i` on the shaft, back-emf `k omega` in the circuit.
+
+        f = J e,    J = [[0, k], [-k, 0]],    ports `i` (flux linkage) and `shaft`
+
+    **Arguments:** `torque_constant` N m/A, which is the back-emf's V s/rad.
+    """
+
+    torque_constant: Scalar = scalar("motor_coupling/torque_constant", "N m/A")
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"i": power_port(FLUX_LINKAGE.space, FLUX_LINKAGE.name), "shaft": power_port(SHAFT.space, SHAFT.name)}
+
+    def structure(self, x):
+        del x
+        k = jnp.asarray(self.torque_constant)
+        zero = jnp.zeros_like(k)
+        return jnp.stack([jnp.stack([zero, k]), jnp.stack([-k, zero])]), None
+
+
+class Rotor(eqx.Module):
+    """Kinetic energy `p^2 / (2 inertia)` of what turns with the shaft; port `shaft`, angular momentum, N m s.
+
+    **Arguments:** `inertia` kg m^2 about the shaft, positive.
+    """
+
+    inertia: Scalar = scalar("rotor/inertia", "kg m^2", positive=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"shaft": power_port(SHAFT.space, SHAFT.name)}
+
+    def energy(self, x) -> Float[Array, ""]:
+        return 0.5 * x["shaft"][0] ** 2 / self.inertia
+
+    def state_from_effort(self, e) -> dict[str, Array]:
+        """The angular momentum at an angular velocity."""
+        return {"shaft": self.inertia * e["shaft"]}
+
+
+def dc_motor(
+    resistance,
+    inductance,
+    torque_constant,
+    rotor_inertia=None,
+    temperature_coefficient=0.0,
+    reference_temperature=ROOM_TEMPERATURE,
+    heats_environment: bool = True,
+) -> System:
+    """A direct-current motor with outer ports `supply` (its flow is the voltage) and `shaft` (its flow is a torque).
+
+    Boxes `resistor, inductor, coupling`, `rotor` where the rotor has inertia, and `env` unless the copper losses heat
+    the outer port `s`. The current is the state at the junction `i`. Torque and angular velocity are relative to what
+    the motor is mounted on, so the rotor's own gyroscopic effect on that body is left out.
+
+    **Arguments:** `resistance` ohm, `temperature_coefficient` 1/K, `reference_temperature` K as in `Resistor`;
+    `inductance` H; `torque_constant` N m/A; `rotor_inertia` kg m^2, None for a rotor that is counted elsewhere.
+    Raises `ModelError`.
+    """
+    boxes: dict[str, Any] = {
+        "resistor": Resistor(resistance, temperature_coefficient, reference_temperature),
+        "inductor": Inductor(inductance),
+        "coupling": MotorCoupling(torque_constant),
+    }
+    junctions = {"i": "inductor.phi resistor.i coupling.i", "shaft": "coupling.shaft", "s": "resistor.s"}
+    outer = {"supply": "i", "shaft": "shaft"}
+    if rotor_inertia is not None:
+        boxes["rotor"] = Rotor(rotor_inertia)
+        junctions["shaft"] += " rotor.shaft"
+    if heats_environment:
+        boxes["env"] = Environment()
+        junctions["s"] += " env.s"
+    else:
+        outer["s"] = "s"
+    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)

@@ -1,0 +1,267 @@
+"""Lagrange-d'Alembert's principle along a computed trajectory: what is left of the virtual work of all forces.
+
+For every virtual displacement `eta` of a body that vanishes at the ends of an interval (004, sections 7.4 and 8),
+
+    0 = int (<dl/du | etadot + ad_u eta> - <dV | eta> + <f | eta>) dt,     l = 1/2 <u | M u> - V,
+
+with left-trivialised `eta` and `f` all forces that are not in the Lagrangian: reactions, springs, friction, loads. Here
+the motion is interpolated through saved poses alone and the integral taken by a quadrature rule, which makes it the
+forced discrete Euler-Lagrange equation `D2 L_d(q_0, q_1) + D1 L_d(q_1, q_2) + F = 0`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from jmbs.ephs import Role
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import Inclusion, body_wrench, show
+from jmbs.lie import SE3, AbstractGroup, pose, quaternion_to_rotation, tangent
+from jmbs.simulation.mechanics import component
+from jmbs.simulation.model import Model
+from jmbs.simulation.state import State, identity_state, to_internal
+from jmbs.simulation.trajectory import Trajectory
+
+SPACING_TOLERANCE = 1e-6
+"""How far saved times may be from equal spacing, relative to it."""
+
+
+class Rule(NamedTuple):
+    """How one interval's action is approximated; times are fractions of the interval.
+
+    The motion is the polynomial through the poses at `nodes`, in the exponential chart of the node before the middle;
+    the Lagrangian is summed at `points` with `weights`, forces at the nodes with `node_weights`.
+    """
+
+    nodes: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    node_weights: np.ndarray
+
+    @property
+    def steps(self) -> int:
+        """Steps between saved times in one interval."""
+        return len(self.nodes) - 1
+
+
+RULES = {
+    "midpoint": Rule(np.array([0, 1]), np.array([0.5]), np.array([1.0]), np.array([0.5, 0.5])),
+    "simpson": Rule(np.array([0, 0.5, 1]), np.array([0, 0.5, 1]), np.array([1, 4, 1]) / 6, np.array([1, 4, 1]) / 6),
+}
+"""By name; the residual's order in the spacing of saved times is 2 and 4."""
+
+
+class AppliedForces(NamedTuple):
+    """Forces other than gravity and those of constraints.
+
+    `bodies`: by name (6,), torque about the centre of mass (N m) before force (N), dual to the velocity of the body's
+    group: torque in body axes, force in body axes on SE(3) and in world axes on SO(3)xR3. `joints`: by name (k,),
+    generalised forces on the joint's velocity `v`.
+    """
+
+    bodies: dict[str, Float[Array, "6"]]
+    joints: dict[str, Float[Array, " k"]]
+
+
+def applied_forces(model: Model, t: Any, state: State) -> AppliedForces:
+    """Springs, friction, actuation, loads and other components' forces at a state of a mechanism; pure."""
+    dae, slots, junction = model.dae, model.dae.plan.slots, model.dae.plan.junction_of
+    x = to_internal(dae, state)
+    e, s = dae.efforts(t, x), dae.structures(x)
+    # Gravity and gyroscopic effects follow from the Lagrangian: their components are given no effort.
+    others = e
+    for name in model.layout.bodies:
+        for port in (("pe", "q"), ("ke", "p")):
+            others = others.at[slots[junction[f"{name}/{port[0]}", port[1]]]].set(0.0)
+    outer, _ = dae.outer_flows(t, x, e)
+    force = dae.reduce(s, outer - dae.irreversible_flows(x, e)[0] - dae.reversible_flows(s, others))
+    return AppliedForces(
+        {name: force[slots[_momentum_junction(model, name)]] for name in model.layout.bodies},
+        {name: force[slots[junction[f"{name}/hc", "p_r"]]] for name in model.layout.joints},
+    )
+
+
+def variational_residual(
+    model: Model, trajectory: Trajectory, rule: str = "midpoint"
+) -> dict[str, Float[Array, "K 6"]]:
+    """What Lagrange-d'Alembert's principle leaves at saved times, per body, as a torque and force (N m, N).
+
+    Virtual displacements are hats around one saved time, one interval wide on each side. The residual is their virtual
+    work divided by the hat's integral, dual to the body's velocity as in `AppliedForces`. It vanishes with the spacing
+    `h` of saved times as `h^2` ("midpoint", intervals of one step) or `h^4` ("simpson", of two) as far as the
+    trajectory is accurate. Of joints' reactions only the part that does no virtual work is taken from the trajectory;
+    springs, friction and actuation are the model's.
+
+    **Arguments:**
+
+    - `model`: a mechanism, constrained by joints and by what its `constraints` hold.
+    - `trajectory`: its motion with audit, at T equally spaced times.
+    - `rule`: midpoint (K = T - 2, the first for the second saved time) or simpson (K = T - 4, for the third).
+
+    Raises `ModelError`.
+    """
+    _check(model, trajectory, rule)
+    scheme, h = RULES[rule], trajectory.ts[1] - trajectory.ts[0]
+    states = jax.vmap(lambda motion: _state(model, motion))(_motion(trajectory))
+    reactions = trajectory.reaction, trajectory.multipliers
+    forces = jax.vmap(lambda t, s, r: _body_forces(model, t, s, *r))(trajectory.ts, states, reactions)
+    windows = np.arange(len(trajectory.ts) - 2 * scheme.steps)[:, None] + np.arange(2 * scheme.steps + 1)
+    residuals = {}
+    for name, group in zip(model.layout.bodies, model.layout.groups, strict=True):
+        body = _Lagrangian(component(model.dae, f"{name}/ke"), component(model.dae, f"{name}/pe"), _iota(model, name))
+        poses = jax.vmap(lambda s, name=name: s[model.dae.plan.junction_of[f"{name}/pe", "q"]])(states)
+        residual = jax.vmap(lambda q, f, group=group, body=body: _hat_residual(group, body, scheme, h, q, f))
+        residuals[name] = residual(poses[windows], forces[name][windows])
+    return residuals
+
+
+class _Lagrangian(eqx.Module):
+    """`l(q, u) = 1/2 <u | M u> - V(q)` of one body, from its storages."""
+
+    kinetic: Any
+    potential: Any
+    iota: Float[Array, "6 k"]
+
+    def __call__(self, q: Float[Array, "3 4"], u: Float[Array, "6"]) -> Float[Array, ""]:
+        w = self.iota.T @ u
+        momentum = self.kinetic.state_from_effort({"p": w})["p"]
+        return 0.5 * momentum @ w - self.potential.energy({"q": q})
+
+
+def _hat_residual(group: AbstractGroup, body: _Lagrangian, rule: Rule, h, poses, forces) -> Float[Array, "6"]:
+    """The virtual work over two neighbouring intervals of a hat-shaped virtual displacement, by its integral."""
+    n = rule.steps
+    hat = 1 - np.abs(np.arange(2 * n + 1) - n) / n
+
+    def action(eta: Float[Array, "6"]) -> Float[Array, ""]:
+        moved = jax.vmap(lambda q, w: group.compose(q, group.exp(w * eta)))(poses, jnp.asarray(hat, poses.dtype))
+        return _action(group, body, rule, n * h, moved[: n + 1]) + _action(group, body, rule, n * h, moved[n:])
+
+    weights = np.concatenate([rule.node_weights, np.zeros(n)]) + np.concatenate([np.zeros(n), rule.node_weights])
+    variation = jax.grad(action)(jnp.zeros(6, poses.dtype)) / (n * h)
+    residual = variation + jnp.asarray(hat * weights, poses.dtype) @ forces
+    # A rotation without inertia (of a thin rod about its axis, of a particle) is no virtual displacement.
+    return body.iota @ (body.iota.T @ residual)
+
+
+def _action(group: AbstractGroup, body: _Lagrangian, rule: Rule, duration, poses) -> Float[Array, ""]:
+    """The discrete Lagrangian: the quadrature of `l` along the polynomial through the poses, J s."""
+    origin = poses[rule.steps // 2]
+    chart = jax.vmap(lambda q: group.log(group.compose(group.inverse(origin), q)))(poses)
+    values, slopes = (jnp.asarray(m, poses.dtype) for m in _lagrange_polynomials(rule.nodes, rule.points))
+
+    def lagrangian(zeta, rate):
+        q = group.compose(origin, group.exp(zeta))
+        return body(q, group.dexp(-zeta, rate))
+
+    at_points = jax.vmap(lagrangian)(values @ chart, slopes @ chart / duration)
+    return duration * jnp.asarray(rule.weights, poses.dtype) @ at_points
+
+
+def _lagrange_polynomials(nodes: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and slopes `(points, nodes)` of the polynomials that are one at one node and zero at the others."""
+    powers = np.arange(len(nodes))
+    coefficients = np.linalg.inv(nodes[:, None] ** powers)
+    slopes = powers * points[:, None] ** np.maximum(powers - 1, 0)
+    return points[:, None] ** powers @ coefficients, slopes @ coefficients
+
+
+def _body_forces(model: Model, t, state: State, reaction, multipliers) -> dict[str, Float[Array, "6"]]:
+    """All forces on the bodies but gravity: applied ones, and those of joints and constraints."""
+    layout, dae = model.layout, model.dae
+    bodies, joints = applied_forces(model, t, state)
+    groups = dict(zip(layout.bodies, layout.groups, strict=True))
+    state_of = lambda path, port: state[dae.plan.junction_of[path, port]]  # noqa: E731
+
+    def add(body: str, wrench) -> None:
+        if body != "ground":
+            R = state_of(f"{body}/pe", "q")[:, :3]
+            bodies[body] = bodies[body] + body_wrench(groups[body], R, wrench[:3], wrench[3:])
+
+    for name, parent, child in zip(layout.joints, layout.parents, layout.children, strict=True):
+        motion, o1, o2 = component(dae, f"{name}/hc").motion, *(component(dae, f"{name}/o{i}") for i in (1, 2))
+        q_r = state_of(f"{name}/pe", "q_r")
+        wrench = _joint_wrench(tangent(motion, q_r), reaction[name], joints[name])
+        add(child, SE3.Ad_dual(SE3.inverse(o2.frame), wrench))
+        on_parent = SE3.Ad_dual(SE3.inverse(motion.inclusion(q_r)), wrench)
+        add(parent, -SE3.Ad_dual(SE3.inverse(o1.frame), on_parent))
+    for name, paths, _ in layout.constraints:
+        used = 0
+        for path in paths:
+            _, rows = component(dae, path).structure({"q": state_of(path, "q")})
+            body = next(b for b in layout.bodies if _momentum_junction(model, b) == dae.plan.junction_of[path, "p"])
+            # Rows act on the body's velocity first, then on that of a moving surface.
+            bodies[body] = bodies[body] - rows[:, :6].T @ multipliers[name][used : used + len(rows)]
+            used += len(rows)
+    return bodies
+
+
+def _joint_wrench(i: Float[Array, "6 k"], reaction: Float[Array, "6"], force: Float[Array, " k"]) -> Float[Array, "6"]:
+    """The reaction with its part along the joint's motion replaced: `i^T wrench = force`."""
+    return reaction + i @ jnp.linalg.solve(i.T @ i, force - i.T @ reaction) if i.shape[1] else reaction
+
+
+def _motion(trajectory: Trajectory) -> dict[str, Any]:
+    keys = ("position", "quaternion", "angular_velocity", "velocity", "q", "temperature", "states")
+    return {key: getattr(trajectory, key) for key in keys}
+
+
+def _state(model: Model, motion: dict[str, Any]) -> State:
+    """The state at one saved time."""
+    dae, layout, junction = model.dae, model.layout, model.dae.plan.junction_of
+    state = identity_state(dae)
+    for name, group in zip(layout.bodies, layout.groups, strict=True):
+        R = quaternion_to_rotation(motion["quaternion"][name])
+        v = motion["velocity"][name]
+        u = jnp.concatenate([motion["angular_velocity"][name], R.T @ v if group == SE3 else v])
+        state = state.replace(junction[f"{name}/pe", "q"], pose(R, motion["position"][name]))
+        state = state.replace(junction[f"{name}/ke", "p"], _iota(model, name).T @ u)
+    for name, q in motion["q"].items():
+        group = component(dae, f"{name}/hc").motion.group
+        state = state.replace(junction[f"{name}/pe", "q_r"], group.from_coordinates(q))
+    for name, temperature in motion["temperature"].items():
+        store = component(dae, name)
+        state = state.replace(junction[name, "s"], (store.capacity * jnp.log(temperature / store.temperature))[None])
+    for name, value in motion["states"].items():
+        state = state.replace(name, value)
+    return state
+
+
+def _iota(model: Model, body: str) -> Float[Array, "6 k"]:
+    """The velocities that carry inertia, as columns: all of them but for particles and rods."""
+    inclusion = component(model.dae, _velocity_box(model, body))
+    return inclusion.iota if isinstance(inclusion, Inclusion) else jnp.eye(6, dtype=model.dtype)
+
+
+def _velocity_box(model: Model, body: str) -> str:
+    return model.layout.velocity_boxes[model.layout.bodies.index(body)]
+
+
+def _momentum_junction(model: Model, body: str) -> str:
+    """Where forces act on a body."""
+    return model.dae.plan.junction_of[_velocity_box(model, body), "p"]
+
+
+def _check(model: Model, trajectory: Trajectory, rule: str) -> None:
+    if rule not in RULES:
+        raise ModelError("rule", show(rule), f"one of {', '.join(RULES)}")
+    if not model.layout.bodies:
+        raise ModelError("model", "a system without bodies", "a mechanism")
+    known = {f"{name}/hc" for name in model.layout.joints}
+    known |= {path for _, paths, _ in model.layout.constraints for path in paths}
+    for batch in model.dae.plan.batches:
+        if batch.role is Role.REVERSIBLE and batch.multipliers.shape[1] and not known.issuperset(batch.paths):
+            raise ModelError("model", f"the constraint {batch.paths[0]}", "no constraints but joints and constraints")
+    if trajectory.reaction is None:
+        raise ModelError("trajectory", "no reactions", "a trajectory simulated with audit=True")
+    steps = np.diff(trajectory.ts) if not isinstance(trajectory.ts, Tracer) else np.ones(2 * RULES[rule].steps)
+    if len(steps) < 2 * RULES[rule].steps or np.ptp(steps) > SPACING_TOLERANCE * np.max(steps):
+        wanted = f"at least {2 * RULES[rule].steps + 1} equally spaced ones"
+        raise ModelError("trajectory/ts", f"{len(trajectory.ts)} times", wanted)

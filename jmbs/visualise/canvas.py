@@ -1,0 +1,41 @@
+"""What all pictures of a result share: their size, their headline, and the mark where a run failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+WIDTH = 10.0  # inches
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure of the common width, `height` in inches."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)  # the object interface: no windows, no global state, safe in threads
+    return figure
+
+
+def headline(figure: Figure, dataset: xr.Dataset) -> None:
+    """The system's name above the figure, and that the run failed if it did."""
+    failure = dataset.attrs.get("failure_time", np.nan)
+    text = str(dataset.attrs.get("name", ""))
+    if np.isfinite(failure):
+        text += f" - failed at t = {failure:.6g} s ({dataset.attrs.get('status_name', 'unknown')})"
+    figure.suptitle(text, fontsize=11, color="crimson" if np.isfinite(failure) else "black")
+
+
+def finish_axes(ax: Axes, dataset: xr.Dataset, label: str) -> None:
+    """The label of the vertical axis, a grid, and a line where the run failed."""
+    ax.set_ylabel(label, fontsize=8)
+    ax.tick_params(labelsize=8)
+    ax.grid(True, alpha=0.3)
+    failure = dataset.attrs.get("failure_time", np.nan)
+    if np.isfinite(failure):
+        ax.axvline(failure, color="crimson", linestyle=":", linewidth=1.5, label="_failure")
