@@ -1,6 +1,6 @@
 """jmbs: a differentiable, GPU-accelerated simulator for multibody systems in JAX."""
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from jmbs import ephs, lie
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
@@ -8,7 +8,7 @@ from jmbs.io import load
 from jmbs.library.mechanics import Mechanism
 from jmbs.simulation import Model, State, Status, Trajectory, compile, simulate
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from jmbs.visualise import draw
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     # Most programs draw nothing: what drawing needs is imported when it is asked for.
     if name == "draw":
         from jmbs.visualise import draw

@@ -1,4 +1,4 @@
-"""The power balance of a system at one instant: flows at every port, what each component takes, what junctions leave."""
+"""The power balance of a system at one instant: what each component takes, and what is left at junctions."""
 
 from __future__ import annotations
 

@@ -184,7 +184,8 @@ class ReferenceDAE(eqx.Module):
 
     def irreversible_flows(self, x: State, e: Array) -> tuple[Float[Array, " efforts"], Array, Array]:
         """Flows into irreversible components, power they take from non-thermal ports, entropy that each produces."""
-        f, dissipated, entropy = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype), [jnp.zeros(0, e.dtype)]
+        f, dissipated = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype)
+        entropy = [jnp.zeros(0, e.dtype)]
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is not Role.IRREVERSIBLE:
                 continue
@@ -346,6 +347,18 @@ class ReferenceDAE(eqx.Module):
         power = _power(account, -(multipliers @ violation))
         power = self._with_prescribed(power, s, e, given, multipliers)
         return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
+
+    def imbalance(self, t, x: State) -> Float[Array, ""]:
+        """How far a state is from one that can be continued: what balances and rows leave, relative to the flows.
+
+        For systems whose rows alone do not fix the free efforts; zero where the state is consistent.
+        """
+        plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
+        equations, rate = self._general_residual_and_rate()
+        z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
+        residual, (flow, given, e, *_) = self._general_equations(t, x, z)
+        size = jnp.max(jnp.abs(jnp.concatenate([given, e, z])), initial=0.0)
+        return jnp.max(jnp.abs(residual), initial=0.0) / jnp.where(size > 0, size, jnp.ones_like(size))
 
     def undetermined(self, t, x: State) -> str | None:
         """Name of a free junction whose effort nothing determines at a state, or None; concrete only."""

@@ -152,7 +152,9 @@ def _warnings(trajectory: Trajectory, residual: float | None, scale: float | Non
         warnings.append(f"{residual / scale:.1%} of the energy is unaccounted for: the step or tolerance is too coarse")
     if trajectory.constraint_margin is not None:
         for ts, margin in zip(np.atleast_2d(trajectory.ts), np.atleast_2d(trajectory.constraint_margin), strict=True):
-            warnings += [f"the constraints lose rank near t = {time:.4g} s" for time in rank_drops(ts, margin)]
+            seen = np.isfinite(margin)
+            times = rank_drops(ts[seen], margin[seen])
+            warnings += [f"the constraints lose rank near t = {time:.4g} s" for time in times]
     return list(dict.fromkeys(warnings))
 
 
@@ -164,11 +166,11 @@ def rank_drops(ts: np.ndarray, margin: np.ndarray) -> list[float]:
     `Trajectory.constraint_margin`.
     """
     found = []
-    level = float(np.nanmedian(margin)) if np.isfinite(margin).any() else 0.0
+    level = float(np.median(margin)) if len(margin) else 0.0
     for k in range(len(ts)):
         if margin[k] <= 1e-9:
             found.append(float(ts[k]))
-        elif 2 <= k < len(ts) - 2 and margin[k] == np.nanmin(margin[k - 2 : k + 3]) and margin[k] < 0.2 * level:
+        elif 2 <= k < len(ts) - 2 and margin[k] == np.min(margin[k - 2 : k + 3]) and margin[k] < 0.2 * level:
             left = np.polyfit(ts[k - 2 : k], margin[k - 2 : k], 1)
             right = np.polyfit(ts[k + 1 : k + 3], margin[k + 1 : k + 3], 1)
             if left[0] < 0 < right[0]:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from jmbs.ephs import Role
 from jmbs.errors import AssemblyError
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.state import to_internal
@@ -56,8 +57,12 @@ def describe(model: Model) -> str:
 def _rows_without_closure(model: Model) -> int:
     """Constraint rows that no position-level closure integrates: couplings of velocities, nonholonomic constraints."""
     plan = model.dae.plan
-    closed = sum(c.multipliers.size for c in plan.closures)
-    return plan.n_rows - closed - sum(len(rows) for rows in plan.driven_rows.values())
+    closed = sum(c.multipliers.size for c in plan.closures) + sum(len(rows) for rows in plan.driven_rows.values())
+    # A transformer kept as rows because its output has a storage only says what that storage's velocity is.
+    definitions = sum(
+        b.multipliers.size for b in plan.batches if b.role is Role.TRANSFORMER and (b.outputs < plan.n_stored).all()
+    )
+    return plan.n_rows - closed - definitions
 
 
 def _velocity_count(model: Model) -> int:

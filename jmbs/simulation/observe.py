@@ -23,7 +23,7 @@ def observe(model: Model, t, x, audit: bool) -> dict[str, Any]:
     rates = dae.rates(t, x, None, minimum_norm=True) if audit else None
     efforts = rates.efforts if rates is not None else dae.efforts(t, x)
     view = StateView(dae.plan, x, efforts)
-    result = {**_motion(model, x, view), "states": _other_states(model, x)}
+    result = {**_motion(model, x, view), "states": _other_states(model, x, efforts)}
     result["temperature"] = {
         name: dae.reference_temperature + view.effort(name, "s")[0] for name in model.layout.stores
     }
@@ -135,8 +135,11 @@ def _constraints(model: Model, x, rates: Rates) -> dict[str, Any]:
     return result
 
 
-def _other_states(model: Model, x) -> dict[str, Array]:
-    """States that no other output shows: elements' lengths, charges, ... by junction name."""
+def _other_states(model: Model, x, efforts: Array) -> dict[str, Array]:
+    """States that no other output shows, by junction name: elements' lengths, charges, entropies, ...
+
+    As in `State`, velocities and currents stand where storages have momenta and flux linkages.
+    """
     shown = set()
     plan, layout = model.dae.plan, model.layout
     for name in layout.bodies:
@@ -148,5 +151,5 @@ def _other_states(model: Model, x) -> dict[str, Array]:
         for i, junction in enumerate(block.junctions):
             hidden = junction in shown or (block.environment and layout.bodies) or value[i].size == 0
             if not hidden:
-                result[junction] = value[i]
+                result[junction] = efforts[plan.slots[junction]] if block.from_effort else value[i]
     return result

@@ -26,7 +26,8 @@ def test_run(tmp_path, capsys):
     assert float(np.abs(data["first_law_residual"]).max()) < 1e-7
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "successful"
-    assert {p.name for p in (out / "plots").iterdir()} == {"trajectories.png", "energies.png", "constraints.png"}
+    pictures = {f"{name}.png" for name in ("trajectories", "energies", "constraints", "exergy")}
+    assert {p.name for p in (out / "plots").iterdir()} == pictures
     # An existing result is not overwritten unless asked.
     assert main(["run", PENDULUM, "--out", str(out), *SHORT]) == 2
     assert "force" in capsys.readouterr().err

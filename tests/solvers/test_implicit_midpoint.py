@@ -44,6 +44,17 @@ def test_energy_of_the_linear_oscillator_stays(dt: float):
     assert np.ptp(q) > 2.0
 
 
+@pytest.mark.parametrize("derivative", (jax.jacfwd, jax.jacrev))
+def test_derivative_of_a_step_is_cayleys_map(derivative):
+    """Of a linear system, by the state and through the stage's equation."""
+    matrix, dt = jnp.array([[0.0, 1.0], [-4.0, -0.3]]), 0.3
+    term, solver = diffrax.ODETerm(lambda t, y, args: matrix @ y), method()
+    step = lambda y: solver.step(term, 0.0, dt, y, None, None, False)[0]  # noqa: E731
+    half = np.asarray(matrix) * dt / 2
+    cayley = np.linalg.solve(np.eye(2) - half, np.eye(2) + half)
+    np.testing.assert_allclose(quick_jit(derivative(step))(jnp.array([1.0, 0.5])), cayley, rtol=0, atol=1e-12)
+
+
 @functools.cache
 def one_step(group, name: str):
     """A jitted step `(t0, t1, y)` of the tumbling body."""

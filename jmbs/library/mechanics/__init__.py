@@ -53,6 +53,7 @@ from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import Parameter, parameter_table
 from jmbs.library.mechanics.parts import motion_of, velocity_box
 from jmbs.library.mechanics.placement import Placement, make_placement, place_along_joints
+from jmbs.library.mechanics.point_velocity import PointVelocity
 from jmbs.library.mechanics.reduced_body import (
     Inclusion,
     ReducedCoupling,
@@ -99,6 +100,7 @@ __all__ = [
     "Perpendicular",
     "Placement",
     "PointLoad",
+    "PointVelocity",
     "PotentialKineticCoupling",
     "ReducedCoupling",
     "ReducedKineticEnergy",
