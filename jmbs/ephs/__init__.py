@@ -19,7 +19,7 @@ from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, 
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Plan, make_plan
 from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State
-from jmbs.ephs.system import Closure, System, interface_of
+from jmbs.ephs.system import Closure, System, interface_of, lossy_system
 from jmbs.ephs.validate import validate
 from jmbs.ephs.view import StateView
 
@@ -56,6 +56,7 @@ __all__ = [
     "flatten",
     "interface_of",
     "interpolate",
+    "lossy_system",
     "make_plan",
     "pattern",
     "power_port",

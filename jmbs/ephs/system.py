@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from jmbs.ephs.component import role
+from jmbs.ephs.component import Environment, role
 from jmbs.ephs.interface import Interface
-from jmbs.ephs.pattern import Pattern
+from jmbs.ephs.pattern import Pattern, pattern
 from jmbs.errors import ModelError
 
 
@@ -84,6 +84,22 @@ class System:
     @property
     def ports(self) -> Interface:
         return self.pattern.outer
+
+
+def lossy_system(
+    boxes: Mapping[str, Any], junctions: Mapping[str, str], outer: Mapping[str, str], heats_environment: bool
+) -> System:
+    """A pattern whose losses meet at the junction `s`: its own environment `env` takes them, or its outer port `s`.
+
+    **Arguments:** as those of `jmbs.ephs.pattern`, ports of a junction in one string; `s` is among the junctions.
+    """
+    boxes, junctions, outer = dict(boxes), dict(junctions), dict(outer)
+    if heats_environment:
+        boxes["env"] = Environment()
+        junctions["s"] += " env.s"
+    else:
+        outer["s"] = "s"
+    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
 
 
 def interface_of(box: Any, path: str) -> Interface:

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ENTROPY, Environment, Interface, Quantity, System, pattern, power_port
+from jmbs.ephs import ENTROPY, Interface, Quantity, System, lossy_system, power_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling
 from jmbs.library.mechanics.friction import dissipation
 from jmbs.library.scalar import Scalar, scalar
@@ -140,9 +140,4 @@ def series_rlc(resistance, inductance, capacitance, heats_environment: bool = Tr
     }
     junctions = {"i": "inductor.phi resistor.i coupling.i", "q": "capacitor.q coupling.q", "s": "resistor.s"}
     outer = {"supply": "i"}
-    if heats_environment:
-        boxes["env"] = Environment()
-        junctions["s"] += " env.s"
-    else:
-        outer["s"] = "s"
-    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+    return lossy_system(boxes, junctions, outer, heats_environment)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import Environment, Interface, System, pattern, power_port
+from jmbs.ephs import Interface, System, lossy_system, power_port
 from jmbs.library.electric import FLUX_LINKAGE, ROOM_TEMPERATURE, Inductor, Resistor
 from jmbs.library.mechanics.joint import relative_momentum
 from jmbs.library.scalar import Scalar, scalar
@@ -93,9 +93,4 @@ def dc_motor(
     if rotor_inertia is not None:
         boxes["rotor"] = Rotor(rotor_inertia)
         junctions["shaft"] += " rotor.shaft"
-    if heats_environment:
-        boxes["env"] = Environment()
-        junctions["s"] += " env.s"
-    else:
-        outer["s"] = "s"
-    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+    return lossy_system(boxes, junctions, outer, heats_environment)

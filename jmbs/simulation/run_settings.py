@@ -97,7 +97,7 @@ def _step_control(settings, dt, tolerance, method, dtype):
         rtol = atol = None
     if dt is not None and not dt > 0:
         raise ModelError("dt", show(dt), "a positive number of seconds")
-    if dt is None and method in (*FIXED_STEP_ONLY, "RK4", "Euler"):
+    if dt is None and method in (*FIXED_STEP_ONLY, "RK4", "Euler", "ImplicitMidpoint"):
         raise ModelError("dt", "nothing", f"a fixed step, since {method} has no error estimate")
     return dt, rtol, atol
 

@@ -15,8 +15,8 @@ import jmbs
 
 LOOP, PAIR = "mt2013_spherical_3bar", "mt2013_two_floating_bodies"
 CONFIG_OF = {LOOP: "three_bar_loop", PAIR: "two_floating_bodies"}
-# Step control acts on momenta, and small inertias hold rotations more loosely: at the config's 1e-10 the pair misses its
-# rotation by 8e-8 after 5 s and its momentum by 8e-11.
+# Step control acts on momenta, and small inertias hold rotations more loosely: at the config's 1e-10 the pair misses
+# its rotation by 8e-8 after 5 s and its momentum by 8e-11.
 TOLERANCE_OF = {LOOP: None, PAIR: 1e-13}
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import Environment, Interface, Quantity, System, pattern, power_port, state_port
+from jmbs.ephs import Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import viscous_friction
 from jmbs.lie import SE3, AbstractGroup, Rn, dot, rotate
@@ -96,12 +96,7 @@ def spring_damper(line: LineOfAction, stiffness, length, damping, heats_environm
         if name != "p_l":
             junctions[name] = f"line.{name}"
             outer[name if name.startswith("p") else f"{name}?"] = name
-    if heats_environment:
-        boxes["env"] = Environment()
-        junctions["s"] += " env.s"
-    else:
-        outer["s"] = "s"
-    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+    return lossy_system(boxes, junctions, outer, heats_environment)
 
 
 class ThermalStore(eqx.Module):

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import Closure, Environment, Interface, Quantity, System, pattern, power_port, state_port
+from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, pose, quaternion_to_rotation, tangent
@@ -193,12 +193,7 @@ def joint(
         if "q" in offset.ports:
             junctions[f"q{number}"] = f"o{number}.q"
             outer[f"q{number}?"] = f"q{number}"
-    if heats_environment:
-        boxes["env"] = Environment()
-        junctions["s"] += " env.s"
-    else:
-        outer["s"] = "s"
-    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+    return lossy_system(boxes, junctions, outer, heats_environment)
 
 
 def joint_closure(name: str, parent: str | None, child: str) -> Closure:
