@@ -80,6 +80,15 @@ def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
     return (vt.T * inverse) @ u.T
 
 
+def not_before(matrix: Float[Array, "m n"], earlier: Array) -> Float[Array, "m n"]:
+    """The matrix as it is, to be used only when `earlier` has been computed.
+
+    Two batched singular value decompositions at a time can block each other for good in the thread pool of JAX on CPU
+    (seen with jaxlib 0.10.2 on 2 cores), so of two independent ones the second waits for what the first gave.
+    """
+    return matrix + 0.0 * jnp.sum(jax.lax.stop_gradient(earlier))
+
+
 def rank_tolerance(dtype) -> float:
     """Relative size below which a singular value of a unit-scaled matrix counts as zero."""
     return float(jnp.finfo(dtype).eps ** 0.65)

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from jmbs.ephs import ENTROPY, Rates, ReferenceDAE, Role, StateView
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import SE3
+from jmbs.linear import not_before
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -30,7 +31,7 @@ def observe(model: Model, t, x, audit: bool) -> dict[str, Any]:
     result["regularity"] = dae.regularity(x)
     if rates is not None:
         result |= _energies(dae, x) | _constraints(model, x, rates) | _exergy(dae, x, rates)
-        result["singular_values"] = constraint_singular_values(dae, t, x)
+        result["singular_values"] = _constraint_singular_values(dae, t, x, rates)
     return result
 
 
@@ -50,7 +51,7 @@ def _exergy(dae: ReferenceDAE, x, rates: Rates) -> dict[str, Any]:
     return {"production": production, "stored": exergy}
 
 
-def constraint_singular_values(dae: ReferenceDAE, t, x) -> Array:
+def _constraint_singular_values(dae: ReferenceDAE, t, x, rates: Rates) -> Array:
     """Singular values of the constraint rows at a state, each row scaled to unit length; empty without constraints.
 
     The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
@@ -58,6 +59,7 @@ def constraint_singular_values(dae: ReferenceDAE, t, x) -> Array:
     C = dae.constraint_matrix(t, dae.structures(x))
     if C.size == 0:
         return jnp.zeros(0, C.dtype)
+    C = not_before(C, rates.multipliers)
     length = jnp.sqrt(jnp.sum(C**2, axis=1, keepdims=True))
     return jnp.linalg.svd(C / jnp.where(length > 0, length, jnp.ones_like(length)), compute_uv=False)
 
