@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from jmbs.ephs import System, flatten, pattern, reference_dae
 from jmbs.library.oscillator import damped_oscillator
 from jmbs.simulation.state import to_internal
 
-LOOPS = ("slider_crank", "universal")
+LOOPS = ("slider_crank", "universal", "motor_slider_crank")
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 EVALUATE = eqx.filter_jit(lambda dae, x: dae.rates(0.0, x))
 
@@ -48,7 +50,22 @@ def one_level(system: System, rename=lambda path: path, shuffle=None) -> System:
         names[f"junction {i}"] = ports
         outer.update({port: f"junction {i}" for port in junction.outer})
     interfaces = {name: box.ports for name, box in boxes.items()}
-    return System(pattern(interfaces, names, outer), boxes, flat.drives)
+    drives = {port: Renamed(drive, rename) if hasattr(drive, "flow") else drive for port, drive in flat.drives.items()}
+    return System(pattern(interfaces, names, outer), boxes, drives)
+
+
+class Renamed(eqx.Module):
+    """A drive that looks its bodies up under their new names."""
+
+    drive: object
+    rename: Callable[[str], str] = eqx.field(static=True)
+
+    def flow(self, t, view):
+        by_new_name = SimpleNamespace(
+            state=lambda path, port: view.state(self.rename(path), port),
+            effort=lambda path, port: view.effort(self.rename(path), port),
+        )
+        return self.drive.flow(t, by_new_name)
 
 
 def reversed_name(path: str) -> str:
