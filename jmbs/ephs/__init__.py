@@ -18,7 +18,9 @@ from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Plan, make_plan
-from jmbs.ephs.semantics import Power, Rates, ReferenceDAE, State
+from jmbs.ephs.rates import Power, Rates, State
+from jmbs.ephs.semantics import ReferenceDAE
+from jmbs.ephs.solvability import imbalance, undetermined
 from jmbs.ephs.system import Closure, System, interface_of, lossy_system
 from jmbs.ephs.validate import validate
 from jmbs.ephs.view import StateView
@@ -54,6 +56,7 @@ __all__ = [
     "TableFlow",
     "balance",
     "flatten",
+    "imbalance",
     "interface_of",
     "interpolate",
     "lossy_system",
@@ -63,5 +66,6 @@ __all__ = [
     "reference_dae",
     "role",
     "state_port",
+    "undetermined",
     "validate",
 ]

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import each, onsager
-from jmbs.ephs.semantics import Rates, ReferenceDAE, State
+from jmbs.ephs.rates import Rates, State
+from jmbs.ephs.semantics import ReferenceDAE
 
 
 class Balance(NamedTuple):
@@ -36,9 +37,9 @@ def balance(dae: ReferenceDAE, t, x: State) -> Balance:
     """
     t = jnp.asarray(t, dae.reference_temperature.dtype)
     rates = dae.rates(t, x)
-    flows = _component_flows(dae, t, x, rates)
     e, plan = rates.efforts, dae.plan
     outer, _ = dae.outer_flows(t, x, e)
+    flows = _component_flows(dae, x, rates, outer)
     total, size, power = -outer, jnp.abs(outer), {}
     for path, (slots, flow) in flows.items():
         total, size = total.at[slots].add(flow), size.at[slots].add(jnp.abs(flow))
@@ -54,7 +55,7 @@ def balance(dae: ReferenceDAE, t, x: State) -> Balance:
     )
 
 
-def _component_flows(dae: ReferenceDAE, t, x: State, rates: Rates) -> dict[str, tuple[np.ndarray, Array]]:
+def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) -> dict[str, tuple[np.ndarray, Array]]:
     """Effort slots and flow into every component, by path."""
     plan, e, multipliers = dae.plan, rates.efforts, rates.multipliers
     s = dae.structures(x)
@@ -77,14 +78,12 @@ def _component_flows(dae: ReferenceDAE, t, x: State, rates: Rates) -> dict[str, 
     for (path, _), junction in plan.junction_of.items():
         if path not in plan.member_of:  # environments
             flows[path] = plan.slots[junction], rates.velocity[plan.slots[junction]]
-    return flows | _transformer_flows(dae, t, x, rates, flows, s.A)
+    return flows | _transformer_flows(dae, rates, flows, outer, s.A)
 
 
-def _transformer_flows(dae, t, x, rates, flows, ratios) -> dict[str, tuple[np.ndarray, Array]]:
+def _transformer_flows(dae, rates, flows, outer, ratios) -> dict[str, tuple[np.ndarray, Array]]:
     """Flows of eliminated transformers: what the others leave at the output, handed to the inputs by the transpose."""
-    plan = dae.plan
-    outer, _ = dae.outer_flows(t, x, rates.efforts)
-    at = -outer
+    plan, at = dae.plan, -outer
     for slots, flow in flows.values():
         at = at.at[slots].add(flow)
     for port, rows in plan.driven_rows.items():

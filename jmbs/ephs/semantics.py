@@ -13,8 +13,8 @@ JVP and not by hand. Any other system goes through `jmbs.ephs.general`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,53 +24,12 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_mask, transformer_rows
-from jmbs.ephs.general import freedom, solve_general
+from jmbs.ephs.general import solve_general
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
+from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
 from jmbs.linear import minimum_norm_saddle, solve_saddle
-
-UNDETERMINED = 1e-4
-"""Share of an effort that may lie in the null space of the equations, by rounding, before it counts as undetermined."""
-
-State = tuple[Array, ...]
-"""One array `(n, *space.shape)` per block of the plan."""
-
-
-class Structure(NamedTuple):
-    """What the components say at a state: per batch `J (n, P, P)`, `C (n, m, P)`, ratio `A (n, out, in)`, or None."""
-
-    J: tuple[Array | None, ...]
-    C: tuple[Array | None, ...]
-    A: tuple[Array | None, ...]
-
-
-class Power(NamedTuple):
-    """Rates of the account: W, W, W/K and W, scalars but for the last.
-
-    `supplied` by drives; `dissipated` mechanical or electrical power turned to heat; `entropy` produced by irreversible
-    components; `constraint` power that multipliers feed in because (ii) is violated, zero on the constraints;
-    `production`: the entropy (W/K) that each irreversible component produces, in the order of `Plan.irreversible`.
-    """
-
-    supplied: Float[Array, ""]
-    dissipated: Float[Array, ""]
-    entropy: Float[Array, ""]
-    constraint: Float[Array, ""]
-    production: Float[Array, " irreversible"]
-
-
-class Rates(NamedTuple):
-    """Right-hand side: left-trivialised `velocity` of the states, all `efforts`, `multipliers`, the account.
-
-    `violation` is the residual of the rows (ii).
-    """
-
-    velocity: Float[Array, " stored"]
-    efforts: Float[Array, " efforts"]
-    multipliers: Float[Array, " rows"]
-    violation: Float[Array, " rows"]
-    power: Power
 
 
 class ReferenceDAE(eqx.Module):
@@ -320,7 +279,7 @@ class ReferenceDAE(eqx.Module):
                 supplied = supplied + taken @ e[slot]
         return power._replace(supplied=supplied)
 
-    def _general_equations(self, t, x: State, z: Array) -> tuple[Array, tuple[Any, Any, Any, Any, Any]]:
+    def general_equations(self, t, x: State, z: Array) -> tuple[Array, tuple[Any, Any, Any, Any, Any]]:
         """Balances at free junctions and constraint rows for `z = (e_A, lambda)`; and what they are made of."""
         plan, s, e_free, multipliers = self.plan, self.structures(x), z[: self.plan.n_free], z[self.plan.n_free :]
         e = self.expand(t, s, self.stored_efforts(x), e_free)
@@ -329,51 +288,30 @@ class ReferenceDAE(eqx.Module):
         residual = jnp.concatenate([flow[plan.n_stored : plan.n_stored + plan.n_free], self.rows(t, s, e)])
         return residual, (flow, given, e, s, account)
 
-    def _general_residual_and_rate(self):
+    def general_residual_and_rate(self) -> tuple[Callable, Callable]:
+        """The equations `(t, x, z)` of those unknowns, and the ambient rate of the states that they give."""
+
         def residual(t, x, z):
-            return self._general_equations(t, x, z)[0]
+            return self.general_equations(t, x, z)[0]
 
         def rate(t, x, z):
-            return self.lift(x, -self._general_equations(t, x, z)[1][0][: self.plan.n_stored])
+            return self.lift(x, -self.general_equations(t, x, z)[1][0][: self.plan.n_stored])
 
         return residual, rate
 
+    def general_unknowns(self, t, x: State) -> Float[Array, " unknowns"]:
+        """`z = (e_A, lambda)` of a system whose rows alone do not fix the free efforts."""
+        residual, rate = self.general_residual_and_rate()
+        return solve_general(residual, rate, t, x, self.plan.n_free + self.plan.n_rows)
+
     def _general_rates(self, t, x: State) -> Rates:
         plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
-        equations, rate = self._general_residual_and_rate()
-        z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
-        residual, (flow, given, e, s, account) = self._general_equations(t, x, z)
+        z = self.general_unknowns(t, x)
+        residual, (flow, given, e, s, account) = self.general_equations(t, x, z)
         multipliers, violation = z[plan.n_free :], residual[plan.n_free :]
         power = _power(account, -(multipliers @ violation))
         power = self._with_prescribed(power, s, e, given, multipliers)
         return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
-
-    def imbalance(self, t, x: State) -> Float[Array, ""]:
-        """How far a state is from one that can be continued: what balances and rows leave, relative to the flows.
-
-        For systems whose rows alone do not fix the free efforts; zero where the state is consistent.
-        """
-        plan, t = self.plan, jnp.asarray(t, self.reference_temperature.dtype)
-        equations, rate = self._general_residual_and_rate()
-        z = solve_general(equations, rate, t, x, plan.n_free + plan.n_rows)
-        residual, (flow, given, e, *_) = self._general_equations(t, x, z)
-        size = jnp.max(jnp.abs(jnp.concatenate([given, e, z])), initial=0.0)
-        return jnp.max(jnp.abs(residual), initial=0.0) / jnp.where(size > 0, size, jnp.ones_like(size))
-
-    def undetermined(self, t, x: State) -> str | None:
-        """Name of a free junction whose effort nothing determines at a state, or None; concrete only."""
-        plan, (residual, rate) = self.plan, self._general_residual_and_rate()
-
-        @jax.jit
-        def freedoms(t, x):
-            z = solve_general(residual, rate, t, x, plan.n_free + plan.n_rows)
-            return freedom(residual, rate, t, x, z)
-
-        loose = np.asarray(freedoms(jnp.asarray(t, self.reference_temperature.dtype), x))
-        for name in plan.free_junctions:
-            if np.any(loose[plan.slots[name] - plan.n_stored] > UNDETERMINED):
-                return name
-        return None
 
     # -- states ---------------------------------------------------------------------------------------------------
 

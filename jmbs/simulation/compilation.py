@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.arrays import resolve_dtype
-from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, validate
+from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined, validate
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import Mechanism, Parameter, SimulationSpec, parameter_table, show
 from jmbs.linear import rank_tolerance
@@ -86,7 +86,7 @@ def _with_kind(model: Model) -> Model:
     if rank == dae.plan.n_free:
         return model
     general = ReferenceDAE(dae.components, dae.drives, dae.reference_temperature, dae.plan, kinematic=False)
-    junction = general.undetermined(jnp.zeros((), model.dtype), x)
+    junction = undetermined(general, jnp.zeros((), model.dtype), x)
     if junction is not None:
         found = "an effort that nothing determines"
         raise ModelError(f"junctions/{junction}", found, "a storage, constraint, resistance or drive that fixes it")

@@ -30,19 +30,19 @@ def observe(model: Model, t, x, audit: bool) -> dict[str, Any]:
     }
     result["regularity"] = dae.regularity(x)
     if rates is not None:
-        result |= _energies(dae, x) | _constraints(model, x, rates) | _exergy(dae, x, rates)
+        energies = dae.energies(x)
+        result |= _energies(dae, x, energies) | _constraints(model, x, rates) | _exergy(dae, x, rates, energies)
         result["singular_values"] = _constraint_singular_values(dae, t, x, rates)
     return result
 
 
-def _exergy(dae: ReferenceDAE, x, rates: Rates) -> dict[str, Any]:
+def _exergy(dae: ReferenceDAE, x, rates: Rates, energies: dict[str, Array]) -> dict[str, Any]:
     """Entropy production of every irreversible component, exergy of every storage that can hold some."""
     stored = {}
     for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
         if batch.role is Role.STORAGE and not getattr(comp, "stores_nothing", False):
             for i, path in enumerate(batch.paths):
                 stored[path] = [p for p in batch.ports if p.quantity == ENTROPY], i
-    energies = dae.energies(x)
     exergy = {}
     for path, (thermal, i) in stored.items():
         entropy = sum((jnp.sum(x[p.block][p.rows[i]]) for p in thermal), jnp.zeros_like(energies[path]))
@@ -84,11 +84,10 @@ def _motion(model: Model, x, view: StateView) -> dict[str, Any]:
     return result
 
 
-def _energies(dae: ReferenceDAE, x) -> dict[str, Array]:
+def _energies(dae: ReferenceDAE, x, energies: dict[str, Array]) -> dict[str, Array]:
     """Kinetic, potential (all other mechanical or electrical storage) and thermal energy."""
     zero = jnp.zeros((), dae.reference_temperature.dtype)
     sums = {"kinetic": zero, "potential": zero, "thermal": zero}
-    energies = dae.energies(x)
     for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
         if batch.role is Role.STORAGE:
             thermal = any(p.quantity == ENTROPY for p in batch.ports)
@@ -117,24 +116,22 @@ def storage_kinds(dae: ReferenceDAE) -> tuple[tuple[str, str], ...]:
 
 
 def _constraints(model: Model, x, rates: Rates) -> dict[str, Any]:
-    dae, layout = model.dae, model.layout
-    gaps = dae.closures(x, closure_gap)
-    largest = lambda entries: jnp.max(jnp.abs(entries))  # noqa: E731
-    result: dict[str, Any] = {"reaction": {}, "constraint_position": {}, "constraint_velocity": {}}
-    for name in layout.joints:
-        batch, member = dae.plan.member_of[f"{name}/hc"]
-        rows = dae.plan.batches[batch].multipliers[member]
-        result["reaction"][name] = rates.multipliers[rows]
-        result["constraint_position"][name] = largest(gaps[rows])
-        result["constraint_velocity"][name] = largest(rates.violation[rows])
-    result["multipliers"] = {}
-    for name, paths, _ in layout.constraints:
-        places = [dae.plan.member_of[path] for path in paths]
-        rows = np.concatenate([dae.plan.batches[batch].multipliers[member] for batch, member in places])
-        result["multipliers"][name] = rates.multipliers[rows]
-        result["constraint_position"][name] = largest(gaps[rows])
-        result["constraint_velocity"][name] = largest(rates.violation[rows])
-    return result
+    plan, layout = model.dae.plan, model.layout
+    gaps = model.dae.closures(x, closure_gap)
+
+    def rows(paths: tuple[str, ...]) -> np.ndarray:
+        places = [plan.member_of[path] for path in paths]
+        return np.concatenate([plan.batches[batch].multipliers[member] for batch, member in places])
+
+    joints = {name: rows((f"{name}/hc",)) for name in layout.joints}
+    constraints = {name: rows(paths) for name, paths, _ in layout.constraints}
+    largest = lambda entries: {n: jnp.max(jnp.abs(entries[r])) for n, r in (joints | constraints).items()}  # noqa: E731
+    return {
+        "reaction": {name: rates.multipliers[r] for name, r in joints.items()},
+        "multipliers": {name: rates.multipliers[r] for name, r in constraints.items()},
+        "constraint_position": largest(gaps),
+        "constraint_velocity": largest(rates.violation),
+    }
 
 
 def _other_states(model: Model, x, efforts: Array) -> dict[str, Array]:

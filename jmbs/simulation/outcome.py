@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import TableEffort, TableFlow
+from jmbs.ephs import TableEffort, TableFlow, imbalance
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
 from jmbs.simulation.observe import observe, storage_kinds
@@ -20,6 +20,11 @@ from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternion
 
 
 def trajectory_of(model: Model, run: RunSettings, times, saved, result, end, stats, audit: bool) -> Trajectory:
+    """The trajectory of a run: everything observed at saved times, NaN after a failure, and what became of it.
+
+    **Arguments:** `times` (T,) s; `saved`: states and accounts at those times; `result`, `stats`: diffrax's; `end`: the
+    time where the integration ended and the regularity of its coordinates there.
+    """
     xs, account = saved
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf), axis=tuple(range(1, leaf.ndim))) for leaf in xs]).all(axis=0)
     finite = jnp.cumprod(finite.astype(jnp.int32)).astype(bool)
@@ -130,7 +135,7 @@ def _consistent(model: Model, x, times) -> Array:
     dae = model.dae
     first = jax.tree.map(lambda leaf: leaf[0], x)
     if not dae.kinematic:
-        return dae.imbalance(times[0], first) <= 10 * ASSEMBLY_TOLERANCE[model.dtype.name]
+        return imbalance(dae, times[0], first) <= 10 * ASSEMBLY_TOLERANCE[model.dtype.name]
     if dae.plan.n_rows == 0:
         return jnp.asarray(True)
     miss = jnp.concatenate([dae.closures(first), dae.violation(times[0], first)])

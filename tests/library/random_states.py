@@ -6,20 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from motions import every_motion
 from quick import quick_jit
 
 from jmbs.lie import (
     SE3,
-    Cylindrical,
-    Fixed,
-    Free,
-    Planar,
-    Prismatic,
-    Revolute,
-    Screw,
     SO3xR3,
-    Spherical,
-    Universal,
 )
 
 THETA0 = 290.0
@@ -27,17 +19,7 @@ KEYS = jax.random.split(jax.random.key(7), 8)
 GROUPS = [SE3, SO3xR3]
 INERTIA = jnp.array([[0.4, 0.03, -0.02], [0.03, 0.5, 0.01], [-0.02, 0.01, 0.3]])
 AXIS, AXIS2 = jnp.array([0.3, -0.4, 1.2]), jnp.array([1.0, 0.5, 0.1])
-MOTIONS = [
-    Fixed(),
-    Revolute(AXIS),
-    Prismatic(AXIS),
-    Screw(AXIS, 0.3),
-    Cylindrical(AXIS),
-    Planar(AXIS),
-    Spherical(),
-    Universal(AXIS, AXIS2),
-    Free(),
-]
+MOTIONS = every_motion(AXIS, AXIS2)
 
 by_name = pytest.mark.parametrize("motion", MOTIONS, ids=lambda motion: motion.name)
 by_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from motions import every_motion
 
 from jmbs.errors import ModelError
 from jmbs.lie import (
@@ -13,14 +14,11 @@ from jmbs.lie import (
     AbstractJointMotion,
     AbstractLowerPair,
     Cylindrical,
-    Fixed,
-    Free,
     Planar,
     Prismatic,
     Revolute,
     Rn,
     Screw,
-    Spherical,
     Universal,
     pose,
     rotation,
@@ -30,17 +28,7 @@ from jmbs.lie import (
 
 AXIS = jnp.array([0.4, -1.1, 0.7])
 AXIS2 = jnp.array([1.0, 0.2, -0.5])
-MOTIONS = (
-    Fixed(),
-    Revolute(AXIS),
-    Prismatic(AXIS),
-    Screw(AXIS, 0.3),
-    Cylindrical(AXIS),
-    Planar(AXIS),
-    Spherical(),
-    Free(),
-    Universal(AXIS, AXIS2),
-)
+MOTIONS = every_motion(AXIS, AXIS2)
 LOWER_PAIRS = tuple(m for m in MOTIONS if isinstance(m, AbstractLowerPair))
 by_name = dict(ids=lambda m: m.name)
 ANGLES = (0.0, 1e-9, 1e-4, 0.5, 2.0, 3.1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jmbs.ephs import ConstantFlow, Environment, System, TableFlow, pattern
-from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect
+from jmbs.ephs import Environment, System, pattern
+from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect, make_drive
 from jmbs.library.mechanics.elements import PointLoad, ThermalStore, UserForce
 from jmbs.library.mechanics.inertialess import turns_inertialess
 from jmbs.library.mechanics.joint import Ground, joint_closure
@@ -20,7 +20,6 @@ from jmbs.library.mechanics.parts import (
     surface_motion,
     velocity_box,
 )
-from jmbs.library.mechanics.values import TableSpec
 from jmbs.library.thermal import Conduction
 
 if TYPE_CHECKING:
@@ -164,7 +163,8 @@ def _actuations(mechanism: Mechanism) -> dict[str, Any]:
     drives = {}
     for name, spec in mechanism.joints.items():
         if spec.actuation is not None:
-            drives[f"{name}/{ACTUATION}"] = _drive(spec.actuation)
+            port = f"{name}/{ACTUATION}"
+            drives[port] = make_drive(f"joints/{port}", "flow", spec.actuation, spec.dimension)
     return drives
 
 
@@ -172,8 +172,8 @@ def _loads(mechanism: Mechanism) -> dict[str, Any]:
     return {
         name: PointLoad(
             array(load.point),
-            _drive(load.force),
-            _drive(load.torque),
+            make_drive(f"loads/{name}/force", "flow", load.force, 3),
+            make_drive(f"loads/{name}/torque", "flow", load.torque, 3),
             load.body,
             load.frame,
             GROUPS[mechanism.bodies[load.body].group],
@@ -188,9 +188,3 @@ def _surfaces(mechanism: Mechanism) -> dict[str, Any]:
         for name, spec in mechanism.constraints.items()
         if spec.surface.moving
     }
-
-
-def _drive(value) -> Any:
-    if isinstance(value, TableSpec):
-        return TableFlow(array(value.times), array(value.values))
-    return ConstantFlow(array(value))

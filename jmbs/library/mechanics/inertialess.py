@@ -61,7 +61,8 @@ def turns_inertialess(mechanism: Mechanism, spec: JointSpec) -> bool:
     """Whether rotations without inertia move the joint's coordinates, so that no actuation may act on them."""
     bodies = [mechanism.bodies.get(name) for name in (spec.parent, spec.child)]
     ends = zip(("parent", "child"), bodies, strict=True)
-    return any(np.any(np.abs(_shares(spec, end, body)[1]) > TOLERANCE) for end, body in ends if body is not None)
+    reduced = [(end, body) for end, body in ends if body is not None and body.kind != "rigid"]
+    return any(np.any(np.abs(_shares(spec, end, body)[1]) > TOLERANCE) for end, body in reduced)
 
 
 def _samples(space: Any) -> list[Any]:
