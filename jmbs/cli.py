@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 import traceback
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("config", metavar="CONFIG", type=Path, help="a YAML file, schema jmbs/1")
+    shared.add_argument("config", metavar="CONFIG", type=Path, help="a YAML file, schema jmbs/1, or URDF or MJCF")
     shared.add_argument(
         "--set",
         metavar="a.b=value",
@@ -73,6 +74,27 @@ def _parser() -> argparse.ArgumentParser:
     draw.add_argument("--out", metavar="FILE.svg", type=Path, help="the file to write (default: <name>.svg)")
     draw.add_argument("--force", action="store_true", help="overwrite an existing file")
     draw.set_defaults(command=_draw)
+
+    speed = commands.add_parser("testspeed", parents=[shared], help="measure compile time, throughput and gradients")
+    speed.add_argument("--batch", metavar="N", type=int, default=256, help="members (default: 256)")
+    speed.add_argument("--steps", metavar="N", type=int, default=100, help="fixed steps of a run (default: 100)")
+    speed.add_argument("--dt", metavar="S", type=float, help="the step, s (default: the config's, else 0.001)")
+    speed.add_argument("--method", metavar="M", help="default: the config's, or rk4 if its steps are adaptive")
+    speed.add_argument("--precision", metavar="P", help="float32 or float64 (default: the config's)")
+    speed.add_argument("--formulation", metavar="F", help="tree or absolute (default: the config's)")
+    speed.add_argument("--no-gradient", action="store_true", help="leave the gradient out")
+    speed.add_argument("--out", metavar="FILE.json", type=Path, help="the file to write (default: <name>-speed.json)")
+    speed.add_argument("--force", action="store_true", help="overwrite an existing file")
+    speed.set_defaults(command=_testspeed)
+
+    imports = commands.add_parser("import", help="turn a robot description (URDF, MJCF) into a config")
+    imports.add_argument("config", metavar="MODEL", type=Path, help="a .urdf, .xml or .mjcf file")
+    imports.add_argument("--out", metavar="CONFIG", type=Path, help="the config to write (default: <name>.yaml)")
+    imports.add_argument("--fixed", choices=("merge", "keep"), default="merge", help="what becomes of fixed joints")
+    imports.add_argument("--root", choices=("fixed", "free"), default="fixed", help="the root link of a URDF")
+    imports.add_argument("--force", action="store_true", help="overwrite an existing config")
+    imports.add_argument("--debug", action="store_true", help="show tracebacks")
+    imports.set_defaults(command=_import)
     return parser
 
 
@@ -113,21 +135,54 @@ def _draw(args: argparse.Namespace) -> int:
     from jmbs.visualise import draw
 
     mechanism = _read(args)
-    path = args.out if args.out is not None else Path(f"{mechanism.name}.svg")
-    if path.is_dir() or not path.parent.is_dir():
-        raise ModelError(str(path), "no place for a file", "a file in an existing folder")
-    if path.exists() and not args.force:
-        raise ModelError(str(path), "an existing file", "a new file, or --force")
+    path = _new_file(args, f"{mechanism.name}.svg")
     print(draw(mechanism, depth=args.depth, flat=args.flat).save(path))
     return DONE
 
 
+def _testspeed(args: argparse.Namespace) -> int:
+    from jmbs.simulation import measure_speed
+
+    given = {"formulation": args.formulation, "precision": args.precision}
+    args.set += [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
+    mechanism, model = _compile(args)
+    path = _new_file(args, f"{mechanism.name}-speed.json")
+    options = {"gradient": not args.no_gradient, "seed": mechanism.seed}
+    report = measure_speed(model, args.batch, args.steps, args.dt, args.method, **options)
+    path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+    print(f"{report.table()}\n\n{path}")
+    return DONE
+
+
+def _import(args: argparse.Namespace) -> int:
+    from jmbs.io import import_model
+
+    file, notes = import_model(args.config, args.out, args.fixed, args.root, args.force)
+    print("\n".join([str(file), *notes]))
+    return DONE
+
+
+def _new_file(args: argparse.Namespace, default: str) -> Path:
+    """The file that a command shall write: `--out` or the default, where it may be written."""
+    path = args.out if args.out is not None else Path(default)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ModelError(str(path), "no place for a file", "a file in an existing folder")
+    if path.exists() and not args.force:
+        raise ModelError(str(path), "an existing file", "a new file, or --force")
+    return path
+
+
 def _read(args: argparse.Namespace) -> Any:
-    """The mechanism that the config describes."""
-    from jmbs.io import read_config
+    """The mechanism that the config or model describes; what a model holds beyond it is told."""
+    from jmbs.io import is_model, load_model, read_config
 
     try:
-        return read_config(args.config, args.set)
+        if not is_model(args.config):
+            return read_config(args.config, args.set)
+        model = load_model(args.config, args.set)
+        for note in model.notes:
+            print(f"jmbs: note: {note}", file=sys.stderr)
+        return model.mechanism
     except OSError as error:
         raise ModelError(str(args.config), error.strerror or str(error), "a config file that can be read") from error
 

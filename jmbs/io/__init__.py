@@ -1,18 +1,27 @@
-"""Reading mechanisms from files, writing results."""
+"""Reading mechanisms from files, writing them and results."""
 
 from jmbs.io.config import ConfigError, read_config
+from jmbs.io.export import mechanism_config, write_config
+from jmbs.io.load import ModelNotes, import_model, load, load_model
+from jmbs.io.models import ImportedModel, is_model, read_model
 from jmbs.io.result import PLOT_FOLDER, ResultFolderError, check_directory, default_directory, summarise, write_result
-
-load = read_config
 
 __all__ = [
     "PLOT_FOLDER",
     "ConfigError",
+    "ImportedModel",
+    "ModelNotes",
     "ResultFolderError",
     "check_directory",
     "default_directory",
+    "import_model",
+    "is_model",
     "load",
+    "load_model",
+    "mechanism_config",
     "read_config",
+    "read_model",
     "summarise",
+    "write_config",
     "write_result",
 ]

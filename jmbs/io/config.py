@@ -52,7 +52,11 @@ def read_config(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> 
     what was wanted.
     """
     file = Path(path)
-    config = read_yaml(file)
+    return config_mechanism(file, read_yaml(file), overrides)
+
+
+def config_mechanism(file: Path, config: dict[str, Any], overrides: Iterable[str] = ()) -> Mechanism:
+    """The mechanism of a config that is a mapping already; messages name `file`. See `read_config`."""
     apply_overrides(file, config, overrides)
     _check_schema(file, config)
     try:

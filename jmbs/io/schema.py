@@ -295,7 +295,8 @@ class SimulationSection(Section):
     t1: Number
     t0: Number = 0.0
     save_every: Number | None = None
-    formulation: Word = "absolute"
+    formulation: Word | None = None
+    cut_joints: list[Word] = []
     method: Word = "tsit5"
     dt: Number | None = None
     tolerance: ToleranceSection | None = None

@@ -68,3 +68,11 @@ def _entry(path: str, file: Path, line: int, row: list[str], header: list[str], 
     if not is_number(value):
         raise ModelError(f"{path}/table", f"{show(row[place])} {where}", "a finite number")
     return value
+
+
+def write_table(file: Path, table: TableSpec) -> None:
+    """Writes a table as `read_table` reads it: columns `t`, `column1`, `column2`, ..."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["t", *(f"column{i + 1}" for i in range(table.values.shape[1]))])
+        writer.writerows([time, *row] for time, row in zip(table.times.tolist(), table.values.tolist(), strict=True))

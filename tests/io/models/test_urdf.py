@@ -1,0 +1,130 @@
+"""What is made of a URDF: bodies, joints, frames and notes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+from jmbs.io import read_model
+
+HERE = Path(__file__).parent
+
+
+def fused(file: Path) -> Any:
+    """MuJoCo's reading, with fixed links merged by MuJoCo and without looking for meshes."""
+    spec = mujoco.MjSpec.from_string(re.sub("<collision>.*?</collision>", "", file.read_text()))
+    spec.compiler.fusestatic = True
+    return spec.compile()
+
+
+def test_merged_bodies_are_those_of_mujoco():
+    mechanism, m = read_model(HERE / "branched.urdf").mechanism, fused(HERE / "branched.urdf")
+    assert list(mechanism.bodies) == ["column", "left", "right", "wheel"]
+    for name, body in mechanism.bodies.items():
+        there = m.body(name)
+        turn = np.zeros(9)
+        mujoco.mju_quat2Mat(turn, there.iquat)
+        inertia = turn.reshape(3, 3) @ np.diag(there.inertia) @ turn.reshape(3, 3).T
+        np.testing.assert_allclose(body.mass, there.mass[0], rtol=1e-14)
+        np.testing.assert_allclose(body.inertia, inertia, atol=1e-14)
+        (above,) = (joint for joint in mechanism.joints.values() if joint.child == name)
+        np.testing.assert_allclose(above.child_frame.position, -there.ipos, atol=1e-15)
+
+
+def test_joints_keep_their_kind_axis_and_damping():
+    joints = read_model(HERE / "branched.urdf").mechanism.joints
+    kinds = {name: joint.type for name, joint in joints.items()}
+    assert kinds == {"turn": "revolute", "shoulder": "revolute", "slide": "prismatic", "wheel_joint": "revolute"}
+    np.testing.assert_allclose(joints["shoulder"].axis, np.array([1, 2, 0.5]) / np.linalg.norm([1, 2, 0.5]))
+    np.testing.assert_array_equal(joints["slide"].axis, [1, 0, 0])  # URDF's default
+    assert joints["turn"].friction.viscous == [0.3] and joints["wheel_joint"].friction is None
+
+
+def test_fixed_joints_can_be_kept():
+    mechanism = read_model(HERE / "branched.urdf", fixed="keep").mechanism
+    assert set(mechanism.bodies) == {"base", "column", "left", "left_hand", "right", "wheel"}
+    assert [name for name, joint in mechanism.joints.items() if joint.type == "fixed"] == ["base_to_ground", "wrist"]
+    assert mechanism.bodies["base"].mass == 20
+
+
+def test_the_root_can_be_free():
+    mechanism = read_model(HERE / "branched.urdf", root="free").mechanism
+    assert mechanism.joints["base_to_ground"].type == "free"
+    assert mechanism.bodies["base"].mass == 20
+
+
+def test_a_floating_joint_below_the_world_is_free():
+    mechanism = read_model(HERE / "floating.urdf").mechanism
+    drift = mechanism.joints["drift"]
+    assert (drift.type, drift.parent, drift.child) == ("free", "ground", "hull")
+
+
+def test_every_thing_that_is_not_simulated_is_listed():
+    assert read_model(HERE / "branched.urdf").notes == (
+        "material grey: not simulated",
+        "transmission turn_motor: not simulated",
+        "gazebo column: not simulated",
+        "link base: visual, collision: not read (no contact, no drawing)",
+        "joint turn: damping 0.3: simulated, as viscous friction",
+        "joint shoulder: limits lower -1.5, upper 1.2, effort 50, velocity 3: not enforced",
+        "joint shoulder: damping 0.2: simulated, as viscous friction",
+        "joint slide: limits lower 0, upper 0.3, effort 100, velocity 1: not enforced",
+        "joint slide: damping 1.5: simulated, as viscous friction",
+        "joint wheel: mimic 2 x turn + 0: not simulated, the joint moves freely",
+        "link base: fixed to the ground, its mass of 20 kg has no effect",
+        "joint wheel: called wheel_joint here, where names are plain and used only once",
+    )
+
+
+LINK = """<link name="{}"><inertial><mass value="1"/>
+<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>"""
+
+
+def one_joint(tmp_path: Path, joint: str, kind: str = "revolute", name: str = "j") -> Any:
+    text = f"""<robot name="one"><link name="base"/>{LINK.format("arm")}
+    <joint name="{name}" type="{kind}"><parent link="base"/><child link="arm"/>{joint}</joint></robot>"""
+    (tmp_path / "one.xml").write_text(text)
+    return read_model(tmp_path / "one.xml")
+
+
+@pytest.mark.parametrize(
+    "joint, kind, note",
+    [
+        ('<limit effort="1" velocity="2"/>', "continuous", "limits effort 1, velocity 2: not enforced"),
+        ('<dynamics friction="0.2"/>', "prismatic", "friction 0.2: simulated, as Coulomb friction smoothed below"),
+        ('<dynamics damping="1"/>', "floating", "dynamics of a floating joint, which have no meaning in URDF"),
+        ('<safety_controller k_velocity="1"/>', "revolute", "safety_controller: not simulated"),
+        ('<calibration rising="1"/>', "revolute", "calibration: not read"),
+        ("<spring/>", "revolute", 'unknown tag "spring" in /joint/j: not read'),
+        ('<axis xyz="1 0 0" colour="red"/>', "revolute", None),
+    ],
+)
+def test_notes_of_joints(tmp_path: Path, joint: str, kind: str, note: str | None):
+    model = one_joint(tmp_path, joint, kind)
+    assert all(text.startswith("joint j: ") for text in model.notes)
+    if note is not None:
+        assert note in model.notes[0]
+
+
+def test_friction_is_coulomb(tmp_path: Path):
+    friction = one_joint(tmp_path, '<dynamics friction="0.2"/>').mechanism.joints["j"].friction
+    assert (friction.coulomb, friction.viscous) == ([0.2], [0.0])
+
+
+def test_a_planar_joint_moves_across_its_axis(tmp_path: Path):
+    joint = one_joint(tmp_path, '<axis xyz="0 0 2"/>', "planar").mechanism.joints["j"]
+    assert joint.type == "planar" and list(joint.axis) == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "name, ours", [("a.b/c d", "a_b_c_d"), ("7th", "_7th"), ("ground", "ground_joint"), ("arm", "arm_joint")]
+)
+def test_names_become_plain_and_unique(tmp_path: Path, name: str, ours: str):
+    model = one_joint(tmp_path, "", name=name)
+    assert list(model.mechanism.joints) == [ours]
+    assert f"joint {name}: called {ours} here, where names are plain and used only once" in model.notes
