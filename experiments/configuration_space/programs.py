@@ -102,7 +102,7 @@ def program(mech: Mechanism, method: str) -> Program:
     places = [plan.state_of[plan.junction_of[f"{body}/pe", "q"]] for body in mech.bodies]
 
     def energy(dae, x) -> Float[Array, ""]:
-        return sum(dae.energies(x).values(), jnp.zeros((), mech.model.dtype))
+        return jnp.sum(dae.energies(x))
 
     def points(pose: Float[Array, "3 4"]) -> Float[Array, "4 3"]:
         centre = pose[:, 3]

@@ -14,11 +14,12 @@ from jmbs.ephs.drive import (
     TableFlow,
     interpolate,
 )
+from jmbs.ephs.evaluate import each
 from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
 from jmbs.ephs.pattern import Junction, Pattern, pattern
-from jmbs.ephs.plan import Plan, make_plan
-from jmbs.ephs.rates import Power, Rates, State
+from jmbs.ephs.plan import Block, Plan, make_plan
+from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.semantics import ReferenceDAE
 from jmbs.ephs.solvability import imbalance, undetermined
 from jmbs.ephs.system import Closure, System, interface_of, lossy_system
@@ -28,6 +29,7 @@ from jmbs.ephs.view import StateView
 __all__ = [
     "ENTROPY",
     "Balance",
+    "Block",
     "Closure",
     "ConstantEffort",
     "ConstantFlow",
@@ -51,10 +53,12 @@ __all__ = [
     "Role",
     "State",
     "StateView",
+    "Structure",
     "System",
     "TableEffort",
     "TableFlow",
     "balance",
+    "each",
     "flatten",
     "imbalance",
     "interface_of",

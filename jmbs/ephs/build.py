@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -14,13 +15,21 @@ from jmbs.ephs.semantics import ReferenceDAE
 
 
 def reference_dae(
-    flat: FlatSystem, reference_temperature: float, dtype, eliminate: bool = True, kinematic: bool = True
+    flat: FlatSystem,
+    reference_temperature: float,
+    dtype,
+    eliminate: bool = True,
+    kinematic: bool = True,
+    apart: Collection[str] = (),
 ) -> ReferenceDAE:
-    """Plans a flattened system and stacks its components; float fields become arrays of `dtype`."""
+    """Plans a flattened system and stacks its components; float fields become arrays of `dtype`.
+
+    **Arguments:** `eliminate`, `apart`: see `make_plan`.
+    """
     cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
     components = {path: cast(component) for path, component in flat.components.items()}
     flat = FlatSystem(components, flat.junctions, flat.drives, flat.closures)
-    plan = make_plan(flat, eliminate)
+    plan = make_plan(flat, eliminate, apart)
     stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
     temperature = jnp.asarray(reference_temperature, dtype)
     return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic)

@@ -12,6 +12,7 @@ is exact and power-conserving: efforts go forward through the ratio, flows back 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -114,6 +115,11 @@ class Plan:
         return tuple(path for b in self.batches if b.role is Role.IRREVERSIBLE for path in b.paths)
 
     @property
+    def storages(self) -> tuple[str, ...]:
+        """Paths of the storages, in the order of `ReferenceDAE.energies`."""
+        return tuple(path for b in self.batches if b.role is Role.STORAGE for path in b.paths)
+
+    @property
     def configuration_blocks(self) -> tuple[int, ...]:
         """Blocks that position-level closures read."""
         return tuple(i for i, b in enumerate(self.blocks) if self.configuration_slots[b.slots].any())
@@ -125,8 +131,11 @@ class Plan:
         return tuple(sorted(order, key=lambda i: self.batches[i].level))
 
 
-def make_plan(flat: FlatSystem, eliminate: bool = True) -> Plan:
-    """Numbers a flattened system. With `eliminate=False` transformers stay as constraints (slower; for comparison)."""
+def make_plan(flat: FlatSystem, eliminate: bool = True, apart: Collection[str] = ()) -> Plan:
+    """Numbers a flattened system. With `eliminate=False` transformers stay as constraints (slower; for comparison).
+
+    Components whose paths are in `apart` share no batch with others.
+    """
     junction_of = {pair: j.name for j in flat.junctions for pair in j.ports}
     roles = {path: role(c, path) for path, c in flat.components.items()}
     holders = {j.name: h for j in flat.junctions if (h := _holder(j, roles)) is not None}
@@ -144,7 +153,7 @@ def make_plan(flat: FlatSystem, eliminate: bool = True) -> Plan:
     n_free = sum(j.quantity.space.dim for j in free)
     state_of = {name: (b, r) for b, block in enumerate(blocks) for r, name in enumerate(block.junctions)}
 
-    batches, n_rows = _batches(flat, roles, levels, slots, state_of, junction_of)
+    batches, n_rows = _batches(flat, roles, levels, slots, state_of, junction_of, frozenset(apart))
     driven_rows = {}
     for name in effort_driven:
         if name in holders:
@@ -239,13 +248,13 @@ def _blocks(flat: FlatSystem, holders) -> tuple[tuple[Block, ...], dict[str, np.
     return tuple(blocks), slots, start
 
 
-def _batches(flat, roles, levels, slots, state_of, junction_of) -> tuple[tuple[Batch, ...], int]:
+def _batches(flat, roles, levels, slots, state_of, junction_of, apart) -> tuple[tuple[Batch, ...], int]:
     groups: dict[Any, list[str]] = {}
     for path, component in flat.components.items():
         if roles[path] is Role.ENVIRONMENT:
             continue
         where = tuple(state_of.get(junction_of[path, port], (None,))[0] for port in component.ports)
-        key = (_kind(component), where, levels.get(path, 0))
+        key = (_kind(component), where, levels.get(path, 0), path in apart)
         groups.setdefault(key, []).append(path)
     batches, n_rows = [], 0
     for paths in groups.values():

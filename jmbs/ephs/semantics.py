@@ -46,11 +46,16 @@ class ReferenceDAE(eqx.Module):
     def _port_states(self, batch: Batch, x: State) -> dict[str, Array]:
         return {p.name: x[p.block][p.rows] for p in batch.ports if p.block is not None}
 
-    def structures(self, x: State) -> Structure:
-        """Evaluates `structure` and `ratio` of all components at a state."""
+    def structures(self, x: State, only: Collection[int] | None = None) -> Structure:
+        """Evaluates `structure` and `ratio` of all components at a state, or of the batches `only`."""
         J, C, A = [], [], []
-        for batch, component in zip(self.plan.batches, self.components, strict=True):
+        for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
             j, c, a = None, None, None
+            if only is not None and i not in only:
+                J.append(j)
+                C.append(c)
+                A.append(a)
+                continue
             states = self._port_states(batch, x)
             if batch.role is Role.REVERSIBLE:
                 j, c = each(batch, lambda comp, s: comp.structure(s), component, states)
@@ -64,12 +69,15 @@ class ReferenceDAE(eqx.Module):
             A.append(a)
         return Structure(tuple(J), tuple(C), tuple(A))
 
-    def stored_efforts(self, x: State) -> Float[Array, " stored"]:
-        """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores."""
+    def stored_efforts(self, x: State, only: Collection[int] | None = None) -> Float[Array, " stored"]:
+        """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores.
+
+        With `only`, of the storages in these batches; zero elsewhere.
+        """
         dtype = self.reference_temperature.dtype
         e = jnp.zeros(self.plan.n_stored, dtype)
-        for batch, component in zip(self.plan.batches, self.components, strict=True):
-            if batch.role is Role.STORAGE:
+        for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
+            if batch.role is Role.STORAGE and (only is None or i in only):
                 gradient = each(batch, energy_gradient(batch), component, self._port_states(batch, x))
                 for port in batch.ports:
                     value = gradient[port.name]
@@ -91,15 +99,17 @@ class ReferenceDAE(eqx.Module):
             if prescribed and _prescribes(drive) and port not in plan.driven_rows:
                 e = e.at[plan.drive_slots[port]].set(drive.effort(t))
         for i in plan.levels:
-            batch = plan.batches[i]
-            e = e.at[batch.outputs].set(jnp.einsum("noi,ni->no", s.A[i], e[batch.inputs]))
+            batch, ratio = plan.batches[i], s.A[i]
+            if ratio is not None:
+                e = e.at[batch.outputs].set(jnp.einsum("noi,ni->no", ratio, e[batch.inputs]))
         return e
 
     def reduce(self, s: Structure, f: Float[Array, " efforts"]) -> Float[Array, " efforts"]:
         """The transpose of `expand`: flows at outputs of transformers handed back to their inputs."""
         for i in reversed(self.plan.levels):
-            batch = self.plan.batches[i]
-            f = f.at[batch.inputs].add(jnp.einsum("noi,no->ni", s.A[i], f[batch.outputs]))
+            batch, ratio = self.plan.batches[i], s.A[i]
+            if ratio is not None:
+                f = f.at[batch.inputs].add(jnp.einsum("noi,no->ni", ratio, f[batch.outputs]))
         return f
 
     def rows(self, t, s: Structure, e: Array) -> Float[Array, " rows"]:
@@ -141,12 +151,17 @@ class ReferenceDAE(eqx.Module):
                 f = f.at[batch.efforts].add(jnp.einsum("npq,nq->np", J, e[batch.efforts]))
         return f
 
-    def irreversible_flows(self, x: State, e: Array) -> tuple[Float[Array, " efforts"], Array, Array]:
-        """Flows into irreversible components, power they take from non-thermal ports, entropy that each produces."""
+    def irreversible_flows(
+        self, x: State, e: Array, only: Collection[int] | None = None
+    ) -> tuple[Float[Array, " efforts"], Array, Array]:
+        """Flows into irreversible components, power they take from non-thermal ports, entropy that each produces.
+
+        With `only`, of those in these batches.
+        """
         f, dissipated = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype)
         entropy = [jnp.zeros(0, e.dtype)]
-        for batch, component in zip(self.plan.batches, self.components, strict=True):
-            if batch.role is not Role.IRREVERSIBLE:
+        for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
+            if batch.role is not Role.IRREVERSIBLE or (only is not None and i not in only):
                 continue
             efforts = e[batch.efforts]
             matrix = onsager(batch, self.reference_temperature)
@@ -183,13 +198,19 @@ class ReferenceDAE(eqx.Module):
         _, push = jax.linearize(rows, jnp.zeros(n, dtype))
         return jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=dtype))
 
-    def compliance(self, x: State, C: Float[Array, "rows efforts"]) -> Float[Array, "rows rows"]:
-        """`A = C_S H C_S^T`, `H` the Hessian of energy: `A lambda` is how fast multipliers reduce the rows."""
-        plan, which = self.plan, self.plan.constrained_blocks
+    def compliance(
+        self, x: State, C: Float[Array, "rows efforts"], which: tuple[int, ...] | None = None
+    ) -> Float[Array, "rows rows"]:
+        """`A = C_S H C_S^T`, `H` the Hessian of energy: `A lambda` is how fast multipliers reduce the rows.
+
+        With `which`, the part that the states of these blocks have in it.
+        """
+        plan = self.plan
+        which = plan.constrained_blocks if which is None else which
         if not which:
-            return jnp.zeros((plan.n_rows, plan.n_rows), C.dtype)
+            return jnp.zeros((C.shape[0], C.shape[0]), C.dtype)
         slots = np.concatenate([np.arange(plan.blocks[i].slots.start, plan.blocks[i].slots.stop) for i in which])
-        _, push = jax.linearize(lambda part: self.stored_efforts(self._replace_blocks(x, part))[slots], _pick(x, which))
+        _, push = jax.linearize(lambda part: self.stored_efforts(_replaced(x, which, part))[slots], _pick(x, which))
         basis = np.zeros((len(slots), plan.n_stored))
         basis[np.arange(len(slots)), slots] = 1.0
         hessian = jax.vmap(lambda v: push(_pick(self.lift(x, v), which)), out_axes=1)(jnp.asarray(basis, C.dtype))
@@ -241,7 +262,7 @@ class ReferenceDAE(eqx.Module):
         _, multipliers = solve(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
         power = _power(account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)
-        return Rates(velocity, e, multipliers, violation, self._with_prescribed(power, s, e, flow, multipliers))
+        return Rates(velocity, e, multipliers, violation, self.with_prescribed(power, s, e, flow, multipliers))
 
     def transport(self, e: Array, violation: Float[Array, " rows"]) -> Float[Array, " rows"]:
         """What components whose rows refer to moving axes add to their rates, by `transport(e, rows)`.
@@ -267,7 +288,7 @@ class ReferenceDAE(eqx.Module):
         flow = self.reduce(s, self.reversible_flows(s, e) + irreversible - outer)
         return flow, (supplied, dissipated, entropy)
 
-    def _with_prescribed(self, power: Power, s, e, flow, multipliers) -> Power:
+    def with_prescribed(self, power: Power, s, e, flow, multipliers) -> Power:
         """Adds the power of prescribed efforts: the flow that the balance asks for times the effort."""
         supplied = power.supplied
         if any(_prescribes(drive) for drive in self.drives.values()):
@@ -310,7 +331,7 @@ class ReferenceDAE(eqx.Module):
         residual, (flow, given, e, s, account) = self.general_equations(t, x, z)
         multipliers, violation = z[plan.n_free :], residual[plan.n_free :]
         power = _power(account, -(multipliers @ violation))
-        power = self._with_prescribed(power, s, e, given, multipliers)
+        power = self.with_prescribed(power, s, e, given, multipliers)
         return Rates(-flow[: plan.n_stored], e, multipliers, violation, power)
 
     # -- states ---------------------------------------------------------------------------------------------------
@@ -330,18 +351,13 @@ class ReferenceDAE(eqx.Module):
             moved[i] = jax.vmap(move)(x[i], part)
         return tuple(moved)
 
-    def _replace_blocks(self, x: State, part: tuple[Array, ...]) -> State:
-        new = dict(zip(self.plan.constrained_blocks, part, strict=True))
-        return tuple(new.get(i, q) for i, q in enumerate(x))
-
-    def energies(self, x: State) -> dict[str, Float[Array, ""]]:
-        """Energy of every storage by component path, J."""
-        result = {}
+    def energies(self, x: State) -> Float[Array, " storages"]:
+        """Energy of every storage, J, in the order of `Plan.storages`."""
+        values = [jnp.zeros(0, self.reference_temperature.dtype)]
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is Role.STORAGE:
-                values = each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x))
-                result.update({path: values[i] for i, path in enumerate(batch.paths)})
-        return result
+                values.append(each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x)))
+        return jnp.concatenate(values)
 
     def closures(self, x: State, function=None) -> Float[Array, " rows"]:
         """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`.
@@ -380,6 +396,11 @@ def _power(account: tuple[Array, Array, Array], constraint: Array) -> Power:
 
 def _pick(x: State, which: tuple[int, ...]) -> tuple[Array, ...]:
     return tuple(x[i] for i in which)
+
+
+def _replaced(x: State, which: tuple[int, ...], part: tuple[Array, ...]) -> State:
+    new = dict(zip(which, part, strict=True))
+    return tuple(new.get(i, q) for i, q in enumerate(x))
 
 
 def _prescribes(drive) -> bool:

@@ -4,6 +4,9 @@ from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.model import Model
+from jmbs.simulation.speed import measure_speed
+from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
+from jmbs.simulation.spread import spread_states
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
@@ -14,16 +17,21 @@ __all__ = [
     "JointCoordinates",
     "Labels",
     "Model",
+    "SpeedCase",
+    "SpeedReport",
     "State",
     "Status",
+    "Timing",
     "Trajectory",
     "applied_forces",
     "compile",
     "continuous_quaternions",
     "is_successful",
+    "measure_speed",
     "members",
     "message",
     "simulate",
+    "spread_states",
     "status_name",
     "variational_residual",
     "with_inputs",

@@ -21,6 +21,7 @@ from jmbs.linear import pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.state import State, identity_state
+from jmbs.simulation.tree_assembly import assemble_open_tree, is_open_tree
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -37,21 +38,27 @@ def assemble(model: Model) -> tuple[State, dict[str, Any]]:
     Given joint coordinates are kept exactly, given body poses and other states as far as the constraints allow. Joint
     rates that are neither given nor forced are as small as possible (zero in a tree).
     """
+    if is_open_tree(model):
+        state = assemble_open_tree(model)
+        return _replaced(state, _element_lengths(model, state.blocks)), {}
     x = _solve_positions(model, _start(model))
     gap = model.dae.closures(x)
     entries, rate_gap, rate_miss = assembled_velocities(model, x) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
-    state = State(x, tuple(b.junctions for b in model.dae.plan.blocks))
-    blocks = tuple(
-        jnp.stack([entries.get(n, block[i]) for i, n in enumerate(names)])
-        for names, block in zip(state.names, state.blocks, strict=True)
-    )
-    state = State(blocks, state.names)
+    state = _replaced(State(x, tuple(b.junctions for b in model.dae.plan.blocks)), entries)
     misses = {path: _largest(gap[r], rate_gap[r]) for path, r in _constraint_rows(model).items()}
     position_misses = _position_misses(model, x) | _state_misses(model, state)
     for path in sorted(position_misses.keys() | rate_miss.keys()):
         misses[path] = _largest(*(m[path] for m in (position_misses, rate_miss) if path in m))
     return state, misses
+
+
+def _replaced(state: State, entries: dict[str, Array]) -> State:
+    blocks = tuple(
+        jnp.stack([entries.get(n, block[i]) for i, n in enumerate(names)]) if entries.keys() & set(names) else block
+        for names, block in zip(state.names, state.blocks, strict=True)
+    )
+    return State(blocks, state.names)
 
 
 def _largest(*arrays: Array) -> Array:

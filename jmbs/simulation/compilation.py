@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import Mechanism, Parameter, SimulationSpec, parameter_table, show
 from jmbs.linear import rank_tolerance
+from jmbs.multibody import make_layout, recognise
 from jmbs.simulation.mechanics import MechanicalLayout, initial_states, initial_values, layout_of, state_shapes
 from jmbs.simulation.model import Model, given_state
 from jmbs.simulation.state import to_internal
@@ -90,7 +92,8 @@ def _with_kind(model: Model) -> Model:
     if junction is not None:
         found = "an effort that nothing determines"
         raise ModelError(f"junctions/{junction}", found, "a storage, constraint, resistance or drive that fixes it")
-    return Model(general, model.initial, model.layout, model.settings, model.table, model.name, model.config_json)
+    reason = "its constraints do not fix all efforts at junctions without storage"
+    return dataclasses.replace(model, dae=general, tree=None, without_tree=reason)
 
 
 def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
@@ -98,13 +101,16 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
     system = mechanism.system()
     flat = flatten(system)
     validate(flat)
-    dae = reference_dae(flat, mechanism.environment_temperature, resolved)
+    recognised = recognise(flat, mechanism.simulation.cut_joints)
+    known = () if isinstance(recognised, str) else recognised.known
+    dae = reference_dae(flat, mechanism.environment_temperature, resolved, apart=known)
     layout = layout_of(mechanism, dae)
     initial = initial_values(mechanism, resolved) | {
         "states": initial_states(dae, dict(layout.state_shapes), mechanism.initial_states, "initial/states")
     }
     table = (*parameter_table(mechanism), *_field_parameters(dae, mechanism.systems))
     config_json = json.dumps(mechanism.config, default=str)
-    model = Model(dae, initial, layout, mechanism.simulation, table, mechanism.name, config_json)
+    tree, reason = (None, recognised) if isinstance(recognised, str) else (make_layout(flat, dae.plan, recognised), "")
+    model = Model(dae, initial, layout, mechanism.simulation, table, mechanism.name, config_json, tree, reason)
     # The rows of joints fix all free efforts; only other systems can leave some open.
     return _with_kind(model) if mechanism.systems else model

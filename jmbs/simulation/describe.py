@@ -37,6 +37,7 @@ def describe(model: Model) -> str:
     lines += [f"  store {name}" for name in layout.stores]
     loops = len(layout.joints) - len(layout.placement.order) if layout.placement is not None else 0
     lines.append(f"loops: {loops}")
+    lines += _tree_lines(model)
     try:
         state = model.initial_state()
     except AssemblyError as error:
@@ -52,6 +53,20 @@ def describe(model: Model) -> str:
     lines.append(f"assembly: met to {_residual(model, state):.1e} (m, rad)")
     lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
     return "\n".join(lines)
+
+
+def _tree_lines(model: Model) -> list[str]:
+    """The spanning tree, body by body and indented by depth, and the joints that close loops."""
+    if model.tree is None:
+        return [f"tree: none, since {model.without_tree}"] if model.layout.bodies else []
+    tree = model.tree.tree
+    joint_of = {body: name for group in tree.groups for name, body in zip(group.names, group.bodies, strict=True)}
+    lines = [f"tree: {tree.n_velocities} velocities, depth {int(tree.forest.depth.max()) + 1}"]
+    for i, body in enumerate(tree.bodies):
+        lines.append(f"  {'  ' * int(tree.forest.depth[i])}{body} ({joint_of[i] or 'free'})")
+    inside = set(joint_of.values())
+    closing = [name for name in model.layout.joints if name not in inside]
+    return [*lines, f"loop joints: {', '.join(closing)}"] if closing else lines
 
 
 def _rows_without_closure(model: Model) -> int:

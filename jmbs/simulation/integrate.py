@@ -13,8 +13,9 @@ from jax.core import Tracer
 
 from jmbs.dae import ACCOUNT, velocity_field
 from jmbs.errors import SimulationError
+from jmbs.simulation.formulation import formulation_of, projection
 from jmbs.simulation.inputs import with_inputs
-from jmbs.simulation.model import Model, assembled, projection
+from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model, assembled
 from jmbs.simulation.outcome import trajectory_of
 from jmbs.simulation.progress import progress_meter
 from jmbs.simulation.run_settings import RunSettings
@@ -40,6 +41,7 @@ def simulate(
     dt: float | None = None,
     tolerance: float | Mapping[str, float] | None = None,
     constraints: str | None = None,
+    formulation: str | None = None,
     inputs: Mapping[str, Any] | None = None,
     max_steps: int | None = None,
     adjoint: str | diffrax.AbstractAdjoint = "auto",
@@ -58,6 +60,7 @@ def simulate(
     - `dt`: fixed step, s, shortened so that it divides each saving interval; or `tolerance`: one number, or `rtol`
       and `atol`.
     - `constraints`: none, baumgarte or project; `baumgarte`: its rate, 1/s.
+    - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
     - `max_steps`: of an adaptive run.
     - `adjoint`: auto (direct for fixed steps, checkpoint for adaptive ones), direct (forward and reverse), checkpoint
@@ -69,7 +72,10 @@ def simulate(
 
     Raises `ModelError` for wrong arguments.
     """
-    plan = RunSettings(model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte)
+    plan = RunSettings(
+        *(model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
+        formulation=formulation,
+    )
     traced = _is_traced((model, state, ts))
     model = with_inputs(model, inputs or {})
     if state is None:
@@ -85,16 +91,19 @@ def simulate(
 
 
 def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progress: bool) -> Trajectory:
-    dae, dtype, ts = model.dae, model.dtype, run.ts
-    x0 = to_internal(dae, state)
-    account = jnp.zeros(len(ACCOUNT) + len(dae.plan.irreversible) if audit else 0, dtype)
-    treat = projection(audit) if run.constraints == "project" else None
-    solver = MuntheKaas(run.solver, model.manifold, treat)
+    dtype, ts = model.dtype, run.ts
+    formulation = formulation_of(model, run.formulation)
+    dae: Any = formulation.dae
+    x0 = to_internal(model.dae, state)
+    y0 = formulation.start(x0)
+    account = jnp.zeros(len(ACCOUNT) + len(model.dae.plan.irreversible) if audit else 0, dtype)
+    treat = projection(type(formulation), audit) if run.constraints == "project" else None
+    solver = MuntheKaas(run.solver, formulation.manifold, treat)
     times = jnp.asarray(ts, dtype)
     span = float(ts[-1] - ts[0])
     if len(ts) == 1:
-        saved, result = jax.tree.map(lambda leaf: leaf[None], (x0, account)), diffrax.RESULTS.successful
-        end = times[0], dae.regularity(x0)
+        saved, result = jax.tree.map(lambda leaf: leaf[None], (y0, account)), diffrax.RESULTS.successful
+        end = times[0], dae.regularity(y0)
         stats = {"steps": jnp.asarray(0), "accepted": jnp.asarray(0), "rejected": jnp.asarray(0)}
     else:
         if run.dt is not None:
@@ -110,7 +119,7 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
             t0=times[0],
             t1=times[-1],
             dt0=dt0,
-            y0=(x0, account),
+            y0=(y0, account),
             args=dae,
             saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_end))),
             stepsize_controller=controller,
@@ -127,7 +136,8 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
             "accepted": solution.stats["num_accepted_steps"],
             "rejected": solution.stats["num_rejected_steps"],
         }
-    return trajectory_of(model, run, times, saved, result, end, stats, audit)
+    consistent = formulation.inconsistency(times[0], x0) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
+    return trajectory_of(model, run, formulation, times, saved, result, end, stats, audit, consistent)
 
 
 def _end(t, y, dae):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +12,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Float
 
-from jmbs.dae import StateManifold, project, velocity_field
+from jmbs.dae import velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError, ModelError
 from jmbs.library.mechanics import Parameter, SimulationSpec, nearest
+from jmbs.multibody import Layout
 from jmbs.simulation.assembly import assemble
-from jmbs.simulation.mechanics import (
-    MechanicalLayout,
+from jmbs.simulation.formulation import formulation_of, projection
+from jmbs.simulation.joint_space import (
+    joint_space_forward_dynamics,
+    joint_space_inverse_dynamics,
+    joint_space_mass_matrix,
+    velocity_names,
 )
+from jmbs.simulation.mechanics import MechanicalLayout
 from jmbs.simulation.state import State, from_internal, identity_state, to_internal
 from jmbs.solvers import LieTerm, MuntheKaas, base_method
 
@@ -39,6 +47,7 @@ class Model(eqx.Module):
     - `initial`: given initial values, `initial["joints"][name]["q"]` and so on, or states by junction name.
     - `layout`: static; bodies, joints and elements of a mechanism, empty for other systems.
     - `settings`: static; what the config's `simulation` section says, used where `simulate` is not told otherwise.
+    - `tree`: static; where the tree formulation finds what, None where there is none, for the reason `without_tree`.
     """
 
     dae: ReferenceDAE
@@ -48,16 +57,13 @@ class Model(eqx.Module):
     table: tuple[Parameter, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
     config_json: str = eqx.field(static=True, default="{}")
+    tree: Layout | None = eqx.field(static=True, default=None)
+    without_tree: str = eqx.field(static=True, default="this system is no mechanism")
 
     @property
     def dtype(self) -> np.dtype:
         """The floating dtype of all arrays."""
         return np.dtype(self.dae.reference_temperature.dtype)
-
-    @property
-    def manifold(self) -> StateManifold:
-        """The manifold on which the state and the account are integrated."""
-        return StateManifold(self.dae.plan.blocks, self.dae.plan.n_stored)
 
     # -- parameters -----------------------------------------------------------------------------------------------
 
@@ -138,7 +144,7 @@ class Model(eqx.Module):
             raise ModelError(path, repr(keys[0]), f"one of {', '.join(shapes)}")
         entry = {**self.initial.get(section, {}).get(name, {}), keys[0]: self._cast(path, value, shapes[keys[0]])}
         initial = {**self.initial, section: {**self.initial.get(section, {}), name: entry}}
-        return Model(self.dae, initial, self.layout, self.settings, self.table, self.name, self.config_json)
+        return dataclasses.replace(self, initial=initial)
 
     # -- states and dynamics --------------------------------------------------------------------------------------
 
@@ -167,7 +173,7 @@ class Model(eqx.Module):
             raise AssemblyError(f"initial: found {found}, wanted a state off it")
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
-        """Rates, efforts, multipliers and power at a state; pure."""
+        """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""
         return self.dae.rates(jnp.asarray(t, self.dtype), to_internal(self.dae, state), None, minimum_norm)
 
     def balance(self, t: Any, state: State) -> Balance:
@@ -178,32 +184,39 @@ class Model(eqx.Module):
         """One fixed step of the configured method, projected onto the constraints when the model is; pure."""
         from jmbs.simulation.inputs import with_inputs
 
-        dae = with_inputs(self, inputs or {}).dae
+        model = with_inputs(self, inputs or {})
+        formulation = formulation_of(model, self.settings.formulation)
         t0, dt = jnp.asarray(t, self.dtype), jnp.asarray(dt, self.dtype)
-        y0 = (to_internal(dae, state), jnp.zeros(0, self.dtype))
-        treat = projection(False) if self.settings.constraints == "project" else None
-        solver = MuntheKaas(base_method(self.settings.method), self.manifold, treat)
+        y0 = (formulation.start(to_internal(model.dae, state)), jnp.zeros(0, self.dtype))
+        treat = projection(type(formulation), False) if self.settings.constraints == "project" else None
+        solver = MuntheKaas(base_method(self.settings.method), formulation.manifold, treat)
         term = LieTerm(velocity_field(False, None))
-        y1, *_ = solver.step(term, t0, t0 + dt, y0, dae, solver.init(term, t0, t0 + dt, y0, dae), True)
-        return from_internal(dae, y1[0])
+        args = formulation.dae
+        (y1, _), *_ = solver.step(term, t0, t0 + dt, y0, args, solver.init(term, t0, t0 + dt, y0, args), True)
+        return from_internal(model.dae, formulation.reference_state(y1))
+
+    @property
+    def velocity_names(self) -> list[tuple[str, str]]:
+        """The order of velocities in joint space: joint (or free body) and name of each."""
+        return velocity_names(self)
+
+    def mass_matrix(self, state: State) -> Float[Array, "n n"]:
+        """The mass matrix in joint space; pure. Raises `ModelError` where there is no tree formulation."""
+        return joint_space_mass_matrix(self, state)
+
+    def inverse_dynamics(self, t: Any, state: State, rates: Any) -> Float[Array, " n"]:
+        """Generalised forces (N m or N) that give the joint velocities these rates, beside the model's own; pure."""
+        return joint_space_inverse_dynamics(self, t, state, rates)
+
+    def forward_dynamics(self, t: Any, state: State) -> Float[Array, " n"]:
+        """Rates of the joint velocities under the model's own forces and constraints; pure."""
+        return joint_space_forward_dynamics(self, t, state)
 
     def describe(self) -> str:
         """Bodies, joints, degrees of freedom, loops, redundant constraints, in words."""
         from jmbs.simulation.describe import describe
 
         return describe(self)
-
-
-@functools.cache
-def projection(audit: bool):
-    """The solver's projection of `(x, account)`: the energy that it adds goes to the account's last entry."""
-
-    def apply(t, y, dae):
-        x, account = y
-        x, work = project(dae, t, x)
-        return x, account.at[3].add(work) if audit else account
-
-    return apply
 
 
 @eqx.filter_jit

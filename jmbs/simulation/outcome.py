@@ -8,45 +8,62 @@ from typing import Any
 import diffrax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs import TableEffort, TableFlow, imbalance
+from jmbs.dae import ACCOUNT
+from jmbs.ephs import TableEffort, TableFlow
 from jmbs.linear import rank_tolerance
-from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
-from jmbs.simulation.observe import observe, storage_kinds
+from jmbs.simulation.by_name import ByName
+from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
+from jmbs.simulation.model import Model
+from jmbs.simulation.observation_plan import observation_plan, storage_kinds
+from jmbs.simulation.observe import observe
 from jmbs.simulation.run_settings import RunSettings
 from jmbs.simulation.status import Status
 from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternions
 
 
-def trajectory_of(model: Model, run: RunSettings, times, saved, result, end, stats, audit: bool) -> Trajectory:
+def trajectory_of(
+    model: Model,
+    run: RunSettings,
+    formulation: AbsoluteFormulation | TreeFormulation,
+    times,
+    saved,
+    result,
+    end,
+    stats,
+    audit: bool,
+    consistent: Array,
+) -> Trajectory:
     """The trajectory of a run: everything observed at saved times, NaN after a failure, and what became of it.
 
-    **Arguments:** `times` (T,) s; `saved`: states and accounts at those times; `result`, `stats`: diffrax's; `end`: the
-    time where the integration ended and the regularity of its coordinates there.
+    **Arguments:** `times` (T,) s; `saved`: states of the formulation and accounts at those times; `result`, `stats`:
+    diffrax's; `end`: the time where the integration ended and the regularity of its coordinates there; `consistent`:
+    whether the first state met the constraints.
     """
     xs, account = saved
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf), axis=tuple(range(1, leaf.ndim))) for leaf in xs]).all(axis=0)
     finite = jnp.cumprod(finite.astype(jnp.int32)).astype(bool)
     start = jax.tree.map(lambda leaf: leaf[:1], xs)
     safe = jax.tree.map(lambda leaf, first: jnp.where(_wide(finite, leaf), leaf, first), xs, start)
-    seen = jax.vmap(lambda t, x: observe(model, t, x, audit))(times, safe)
+    plan = observation_plan(model)
+    seen = jax.vmap(lambda t, y: observe(model, plan, *formulation.look(t, y, audit)))(times, safe)
     seen = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), seen)
     account = jnp.where(finite[:, None], account, jnp.nan)
     end_time, regularity = end
     singular = _singular(seen.pop("regularity"), regularity)
-    status = _status(result, jnp.all(finite), _consistent(model, safe, times), _beyond_tables(model, times), singular)
+    status = _status(result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
     failure_time = jnp.where(status == Status.successful, jnp.nan, end_time)
     books = _books(model, seen, account) if audit else dict.fromkeys(_BOOK_KEYS)
     times, seen, books = jax.tree.map(lambda leaf: leaf[run.lead :], (times, seen, books))
-    quaternion = {name: continuous_quaternions(q) for name, q in seen["quaternion"].items()}
     return Trajectory(
         ts=times,
         position=seen["position"],
-        quaternion=quaternion,
+        quaternion=_with_continuous_signs(seen["quaternion"], plan.body_quaternions),
         angular_velocity=seen["angular_velocity"],
         velocity=seen["velocity"],
-        q={name: _continuous(model, name, q) for name, q in seen["q"].items()},
+        q=_with_continuous_signs(seen["q"], plan.joint_quaternions),
         v=seen["v"],
         reaction=seen.get("reaction"),
         constraint_position=seen.get("constraint_position"),
@@ -73,7 +90,7 @@ _BOOK_KEYS = (
 
 def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]:
     """The account; first-law residual: change of (total + thermal + heat given away) - supplied - projection work."""
-    supplied, dissipated, entropy, projection_work, *production = account.T
+    supplied, dissipated, entropy, projection_work = account[:, : len(ACCOUNT)].T
     temperature = model.dae.reference_temperature
     rank, margin = _constraint_rank(seen.pop("singular_values"), model.dtype)
     total = seen["kinetic"] + seen["potential"]
@@ -86,7 +103,7 @@ def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]
         "dissipated": dissipated,
         "entropy_produced": entropy,
         "exergy_destroyed": temperature * entropy,
-        "destroyed": {path: temperature * s for path, s in zip(model.dae.plan.irreversible, production, strict=True)},
+        "destroyed": ByName(temperature * account[:, len(ACCOUNT) :], seen["production"].entries),
         "constraint_rank": rank,
         "constraint_margin": margin,
         "first_law_residual": whole - whole[0] - supplied - projection_work,
@@ -120,26 +137,10 @@ def _wide(mask: Array, leaf: Array) -> Array:
     return mask.reshape(mask.shape + (1,) * (leaf.ndim - 1))
 
 
-def _continuous(model: Model, joint: str, q: Array) -> Array:
-    """Joint coordinates with quaternions of continuous sign."""
-    kind = model.layout.types[model.layout.joints.index(joint)]
-    if kind == "spherical":
-        return continuous_quaternions(q)
-    if kind == "free":
-        return jnp.concatenate([q[:, :3], continuous_quaternions(q[:, 3:])], axis=1)
-    return q
-
-
-def _consistent(model: Model, x, times) -> Array:
-    """Whether the first state meets position and velocity constraints as far as data can be expected to."""
-    dae = model.dae
-    first = jax.tree.map(lambda leaf: leaf[0], x)
-    if not dae.kinematic:
-        return imbalance(dae, times[0], first) <= 10 * ASSEMBLY_TOLERANCE[model.dtype.name]
-    if dae.plan.n_rows == 0:
-        return jnp.asarray(True)
-    miss = jnp.concatenate([dae.closures(first), dae.violation(times[0], first)])
-    return jnp.max(jnp.abs(miss)) <= 10 * ASSEMBLY_TOLERANCE[model.dtype.name]
+def _with_continuous_signs(values: ByName, where: np.ndarray) -> ByName:
+    """The same with quaternions of continuous sign; `where` (n, 4) they stand in the stacked array."""
+    array = values.array.at[:, where].set(continuous_quaternions(values.array[:, where]))
+    return ByName(array, values.entries)
 
 
 def _beyond_tables(model: Model, times) -> Array:

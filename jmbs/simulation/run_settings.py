@@ -10,6 +10,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import show
+from jmbs.simulation.formulation import resolved_formulation
 from jmbs.solvers import FIXED_STEP_ONLY, base_method
 
 DEFAULT_MAX_STEPS = 100_000
@@ -22,7 +23,20 @@ class RunSettings:
     """The resolved settings of one run; hashable by value of what decides the compiled program."""
 
     def __init__(
-        self, model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte
+        self,
+        model,
+        t0,
+        t1,
+        save_every,
+        ts,
+        solver,
+        dt,
+        tolerance,
+        constraints,
+        max_steps,
+        adjoint,
+        baumgarte,
+        formulation=None,
     ):
         settings = model.settings
         t0 = settings.t0 if t0 is None else t0
@@ -36,6 +50,7 @@ class RunSettings:
         self.constraints = settings.constraints if constraints is None else constraints
         if self.constraints not in ("none", "baumgarte", "project"):
             raise ModelError("constraints", show(self.constraints), "none, baumgarte or project")
+        self.formulation = resolved_formulation(model, settings.formulation if formulation is None else formulation)
         if not model.dae.kinematic:
             self.constraints = "none"
         self.baumgarte = None
@@ -50,6 +65,7 @@ class RunSettings:
     def _key(self):
         grid = None if self.grid is None else self.grid.tobytes()
         names = (self.method, self.dt, self.rtol, self.atol, self.constraints, self.baumgarte, self.max_steps)
+        names += (self.formulation,)
         solver = jax.tree_util.tree_structure(self.solver), tuple(map(str, jax.tree.leaves(self.solver)))
         return (self.ts.tobytes(), self.lead, grid, names, solver, str(self.adjoint))
 

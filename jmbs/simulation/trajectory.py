@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of
 from jmbs.simulation.status import Status
 
@@ -32,7 +33,7 @@ class Labels:
 
     **Arguments:**
 
-    - `name`: of the system. `bodies`, `joints`: in the order of the config, which dicts do not keep under `jit`.
+    - `name`: of the system. `bodies`, `joints`: in the order of the config.
     - `joint_coordinates`: one entry per joint that has coordinates.
     - `method`, `config_json`, `version`: the method, the full config as JSON, and the version of jmbs.
     - `state_units`: pairs (path, unit) for entries of `Trajectory.states`; a missing one is written as "1".
@@ -54,6 +55,9 @@ class Labels:
 
 class Trajectory(eqx.Module):
     """A simulated motion at T saved times; `vmap` puts batch axes in front of every array.
+
+    Values by body, joint, constraint, store or path are mappings, `position["link1"]` and so on, whose names share one
+    array (see `jmbs.simulation.by_name`); shapes below are those of one name.
 
     By body: `position` (T, 3) m and `velocity` (T, 3) m/s of the centre of mass in world axes, `quaternion` (T, 4)
     wxyz, body to world, continuous in time, `angular_velocity` (T, 3) rad/s in body axes.
@@ -81,15 +85,15 @@ class Trajectory(eqx.Module):
     """
 
     ts: Float[Array, " T"]
-    position: dict[str, Float[Array, "T 3"]]
-    quaternion: dict[str, Float[Array, "T 4"]]
-    angular_velocity: dict[str, Float[Array, "T 3"]]
-    velocity: dict[str, Float[Array, "T 3"]]
-    q: dict[str, Float[Array, "T _"]]
-    v: dict[str, Float[Array, "T _"]]
-    reaction: dict[str, Float[Array, "T 6"]] | None
-    constraint_position: dict[str, Float[Array, " T"]] | None
-    constraint_velocity: dict[str, Float[Array, " T"]] | None
+    position: ByName
+    quaternion: ByName
+    angular_velocity: ByName
+    velocity: ByName
+    q: ByName
+    v: ByName
+    reaction: ByName | None
+    constraint_position: ByName | None
+    constraint_velocity: ByName | None
     kinetic: Float[Array, " T"] | None
     potential: Float[Array, " T"] | None
     total: Float[Array, " T"] | None
@@ -99,16 +103,16 @@ class Trajectory(eqx.Module):
     exergy_destroyed: Float[Array, " T"] | None
     first_law_residual: Float[Array, " T"] | None
     projection_work: Float[Array, " T"] | None
-    temperature: dict[str, Float[Array, " T"]]
-    states: dict[str, Float[Array, "T ..."]]
+    temperature: ByName
+    states: ByName
     status: Status
     failure_time: Float[Array, ""]
     stats: dict[str, Array]
     labels: Labels = eqx.field(static=True)
-    multipliers: dict[str, Float[Array, "T rows"]] | None = None
-    destroyed: dict[str, Float[Array, " T"]] | None = None
-    production: dict[str, Float[Array, " T"]] | None = None
-    stored: dict[str, Float[Array, " T"]] | None = None
+    multipliers: ByName | None = None
+    destroyed: ByName | None = None
+    production: ByName | None = None
+    stored: ByName | None = None
     constraint_rank: Float[Array, " T"] | None = None
     constraint_margin: Float[Array, " T"] | None = None
 
@@ -121,12 +125,12 @@ class Trajectory(eqx.Module):
         return dataset_of(self)
 
 
-def continuous_quaternions(q: Float[Array, "T 4"]) -> Float[Array, "T 4"]:
-    """The same rotations as `q` (T, 4), with signs chosen so that neighbours in time lie in one half space.
+def continuous_quaternions(q: Float[Array, "T *n 4"]) -> Float[Array, "T *n 4"]:
+    """The same rotations as `q` (T, ..., 4), with signs chosen so that neighbours in time lie in one half space.
 
     The first quaternion keeps its sign. NaN samples flip nothing. Differentiable: the signs are constants to AD.
     """
     opposite = jnp.sum(q[1:] * q[:-1], axis=-1) < 0
     flips = jnp.where(opposite, -jnp.ones((), q.dtype), jnp.ones((), q.dtype))
-    signs = jnp.cumprod(jnp.concatenate([jnp.ones((1,), q.dtype), flips]))
-    return signs[:, None] * q
+    signs = jnp.cumprod(jnp.concatenate([jnp.ones_like(q[:1, ..., 0]), flips]), axis=0)
+    return signs[..., None] * q

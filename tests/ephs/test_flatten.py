@@ -156,7 +156,7 @@ def evaluate(built, rename=lambda path: path):
         x = tuple(jnp.stack([state[n] for n in block.junctions]) for block in dae.plan.blocks)
         rates = dae.rates(0.0, x)
         select = lambda vector: [vector[dae.plan.slots[n]] for n in names]  # noqa: E731
-        energies = {rename(path): value for path, value in dae.energies(x).items()}
+        energies = dict(zip(map(rename, dae.plan.storages), dae.energies(x), strict=True))
         return select(rates.velocity), select(rates.efforts), dae.closures(x), rates.power, energies
 
     return at(dae, jax.random.split(jax.random.key(1), SAMPLES))

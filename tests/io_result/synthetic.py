@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from jmbs.simulation.by_name import ByName, entries_of
 from jmbs.simulation.status import Status
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
 
@@ -17,7 +18,7 @@ RATE = 1.5  # rad/s, of the turning body
 
 LABELS = Labels(
     name="pair",
-    bodies=("slider", "rotor"),  # not in alphabetical order, in which jit returns dicts
+    bodies=("slider", "rotor"),  # not in alphabetical order
     joints=("rail", "axle"),
     joint_coordinates=(
         JointCoordinates("rail", ("travel",), ("m",), ("rate",), ("m/s",)),
@@ -28,6 +29,12 @@ LABELS = Labels(
     version="0.0.test",
     state_units=(("motor/current", "A"),),
 )
+
+
+def by_name(values: dict[str, Array]) -> ByName:
+    """Values `(T, ...)` by name, stacked as in a simulated trajectory."""
+    stacked = jnp.concatenate([value.reshape(value.shape[0], -1) for value in values.values()], axis=1)
+    return ByName(stacked, entries_of({name: value.shape[1:] for name, value in values.items()}))
 
 
 def pair_trajectory(amplitude: float | Array = 0.5, t1: float = 10.0, count: int = 201) -> Trajectory:
@@ -49,15 +56,15 @@ def pair_trajectory(amplitude: float | Array = 0.5, t1: float = 10.0, count: int
     upright = jnp.stack([zero + 1, zero, zero, zero], axis=-1)
     return Trajectory(
         ts=ts,
-        position={"slider": jnp.stack([x, zero, zero], axis=-1), "rotor": still + 1.0},
-        quaternion={"slider": upright, "rotor": turn},
-        angular_velocity={"slider": still, "rotor": jnp.stack([zero, zero, zero + RATE], axis=-1)},
-        velocity={"slider": jnp.stack([rate, zero, zero], axis=-1), "rotor": still},
-        q={"rail": x[:, None], "axle": jnp.stack([angle, zero], axis=-1)},
-        v={"rail": rate[:, None], "axle": jnp.stack([zero + RATE, zero], axis=-1)},
-        reaction={"rail": jnp.concatenate([still, still + MASS], axis=-1), "axle": jnp.zeros((count, 6))},
-        constraint_position={"rail": 1e-12 * (1.1 + jnp.sin(7 * ts)), "axle": zero},
-        constraint_velocity={"rail": 1e-11 * (1.1 + jnp.cos(7 * ts)), "axle": 1e-13 * (1.1 + jnp.sin(3 * ts))},
+        position=by_name({"slider": jnp.stack([x, zero, zero], axis=-1), "rotor": still + 1.0}),
+        quaternion=by_name({"slider": upright, "rotor": turn}),
+        angular_velocity=by_name({"slider": still, "rotor": jnp.stack([zero, zero, zero + RATE], axis=-1)}),
+        velocity=by_name({"slider": jnp.stack([rate, zero, zero], axis=-1), "rotor": still}),
+        q=by_name({"rail": x[:, None], "axle": jnp.stack([angle, zero], axis=-1)}),
+        v=by_name({"rail": rate[:, None], "axle": jnp.stack([zero + RATE, zero], axis=-1)}),
+        reaction=by_name({"rail": jnp.concatenate([still, still + MASS], axis=-1), "axle": jnp.zeros((count, 6))}),
+        constraint_position=by_name({"rail": 1e-12 * (1.1 + jnp.sin(7 * ts)), "axle": zero}),
+        constraint_velocity=by_name({"rail": 1e-11 * (1.1 + jnp.cos(7 * ts)), "axle": 1e-13 * (1.1 + jnp.sin(3 * ts))}),
         kinetic=kinetic,
         potential=potential,
         total=total,
@@ -67,8 +74,8 @@ def pair_trajectory(amplitude: float | Array = 0.5, t1: float = 10.0, count: int
         exergy_destroyed=dissipated,
         first_law_residual=1e-9 * jnp.sin(ts) * total[0],
         projection_work=zero,
-        temperature={"bearing": ENVIRONMENT + zero},
-        states={"motor/current": jnp.cos(ts), "field": jnp.zeros((count, 2))},
+        temperature=by_name({"bearing": ENVIRONMENT + zero}),
+        states=by_name({"motor/current": jnp.cos(ts), "field": jnp.zeros((count, 2))}),
         status=Status.successful,
         failure_time=jnp.asarray(jnp.nan),
         stats={"steps": jnp.asarray(400), "accepted": jnp.asarray(390), "rejected": jnp.asarray(10)},
@@ -118,14 +125,14 @@ def chain_trajectory(bodies: int, count: int = 201) -> Trajectory:
     vector = {name: pair.velocity["slider"] for name in names}
     return replace(
         pair,
-        position=positions,
-        quaternion=same,
-        velocity=vector,
-        angular_velocity=vector,
-        q=angles,
-        v=angles,
-        reaction={joint: pair.reaction["rail"] for joint in joints},
-        constraint_position=residuals,
-        constraint_velocity=residuals,
+        position=by_name(positions),
+        quaternion=by_name(same),
+        velocity=by_name(vector),
+        angular_velocity=by_name(vector),
+        q=by_name(angles),
+        v=by_name(angles),
+        reaction=by_name({joint: pair.reaction["rail"] for joint in joints}),
+        constraint_position=by_name(residuals),
+        constraint_velocity=by_name(residuals),
         labels=labels,
     )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from io_result.synthetic import LABELS, RATE, failed, pair_trajectory, without_audit
+from io_result.synthetic import LABELS, RATE, by_name, failed, pair_trajectory, without_audit
 
 from jmbs.errors import ModelError
 from jmbs.simulation.status import STATUS_NAMES, Status, is_successful, members, message, status_name
@@ -44,7 +44,7 @@ def test_dataset_layout():
 
 
 def test_labels_pick_the_right_array():
-    # Under jit dicts come back sorted by key; the dataset keeps the order of the config and the right data.
+    # Also behind jit the dataset keeps the order of the config and the right data.
     trajectory = jax.jit(pair_trajectory)()
     dataset = trajectory.to_xarray()
     assert tuple(dataset.body.values) == LABELS.bodies
@@ -105,7 +105,7 @@ def test_joint_named_like_the_coordinates_of_another():
     coordinates = (rail, axle._replace(joint="rail_coordinate"))
     labels = replace(LABELS, joints=("rail", "rail_coordinate"), joint_coordinates=coordinates)
     by_joint = {
-        field: {"rail": getattr(pair, field)["rail"], "rail_coordinate": getattr(pair, field)["axle"]}
+        field: by_name({"rail": getattr(pair, field)["rail"], "rail_coordinate": getattr(pair, field)["axle"]})
         for field in ("q", "v", "reaction", "constraint_position", "constraint_velocity")
     }
     dataset = replace(pair, labels=labels, **by_joint).to_xarray()

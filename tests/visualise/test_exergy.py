@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from io_result.synthetic import failed, pair_trajectory
+from io_result.synthetic import by_name, failed, pair_trajectory
 from matplotlib.image import imread
 
 from jmbs.io.result import write_result
@@ -20,8 +20,8 @@ def lossy_trajectory(parts=(1.0,), count=101):
     """A damped oscillator whose loss several joints share; half of it is warmth that a store still holds."""
     pair = pair_trajectory(count=count)
     lost = pair.dissipated
-    destroyed = {f"joint{i}/mf": 0.5 * part * lost for i, part in enumerate(parts)}
-    stored = {"rail/pe": pair.potential, "slider/ke": pair.kinetic, "oil": 7.0 + 0.5 * lost * sum(parts)}
+    destroyed = by_name({f"joint{i}/mf": 0.5 * part * lost for i, part in enumerate(parts)})
+    stored = by_name({"rail/pe": pair.potential, "slider/ke": pair.kinetic, "oil": 7.0 + 0.5 * lost * sum(parts)})
     supplied = sum(parts) * lost - lost
     labels = replace(
         pair.labels, storage_kinds=(("oil", "thermal"), ("rail/pe", "potential"), ("slider/ke", "kinetic"))
@@ -89,6 +89,6 @@ def test_the_picture_is_drawn_from_a_result_file_too(make, tmp_path):
 def test_nothing_lost_nothing_drawn():
     assert exergy_figure(pair_trajectory().to_xarray()) is None
     still = lossy_trajectory()
-    still = replace(still, destroyed={name: jnp.zeros_like(still.ts) for name in still.destroyed})
+    still = replace(still, destroyed=by_name({name: jnp.zeros_like(still.ts) for name in still.destroyed}))
     assert exergy_figure(still.to_xarray()) is None
     assert exergy_figure(failed(lossy_trajectory(), -1.0).to_xarray()) is None

@@ -62,6 +62,10 @@ class Friction(eqx.Module):
             dry = dry.at[index].set(level * tanh_ratio(square / regular**2) / regular)
         return viscous + jnp.diag(dry)
 
+    def force(self, u: Float[Array, " k"]) -> Float[Array, " k"]:
+        """`mu(u)`."""
+        return self.damping(u) @ u
+
     def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
         del x
         return dissipation(self.damping(e["p_r"]), e["p_r"], e.temperature("s"))
@@ -83,6 +87,10 @@ class ViscousFriction(eqx.Module):
             "p_r": power_port(self.momentum.space, self.momentum.name),
             "s": power_port(Rn(1), ENTROPY),
         }
+
+    def force(self, u: Float[Array, " k"]) -> Float[Array, " k"]:
+        """`mu(u)`."""
+        return self.viscous @ u if self.viscous.ndim == 2 else self.viscous * u
 
     def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
         del x

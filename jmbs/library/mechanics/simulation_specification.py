@@ -15,7 +15,7 @@ METHODS = (
 )
 # These compute no error estimate, so only a fixed step makes sense for them.
 METHODS_WITHOUT_ERROR_ESTIMATE = ("euler", "rk4", "implicit_midpoint")
-FORMULATIONS, ABSENT_FORMULATIONS = ("absolute",), ("tree",)
+FORMULATIONS = ("tree", "absolute")
 CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS = ("none", "baumgarte", "project"), ("ggl",)
 # Below about eight units in the last place of float32 an error estimate is only rounding.
 DEFAULT_TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
@@ -29,7 +29,8 @@ class SimulationSpec:
     - `t0`, `t1`, `save_every` in s; `t1` None: not said yet (then `save_every` may be None too); the default
       `save_every` is a hundredth of the span.
     - Either `dt` (s, fixed step; then `rtol` and `atol` are None) or tolerances; default both 1e-8, in float32 1e-5.
-    - `formulation`: absolute; `method`: one of `METHODS`; `constraints`: none, baumgarte or project;
+    - `formulation`: tree, absolute, or None for the tree where there is one; `cut_joints`: joints that shall close
+      loops; `method`: one of `METHODS`; `constraints`: none, baumgarte or project;
       `precision`: float32 or float64; `max_steps`: None or a positive number of steps.
 
     Raises `ModelError` with paths below `simulation`.
@@ -37,7 +38,7 @@ class SimulationSpec:
 
     t1: float | None = None
     save_every: float | None = None
-    formulation: str = "absolute"
+    formulation: str | None = None
     method: str = "tsit5"
     dt: float | None = None
     rtol: float | None = None
@@ -46,10 +47,12 @@ class SimulationSpec:
     precision: str = "float64"
     t0: float = 0.0
     max_steps: int | None = None
+    cut_joints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values: dict[str, Any] = self._times()
-        checks.choice("simulation/formulation", self.formulation, FORMULATIONS, ABSENT_FORMULATIONS)
+        if self.formulation is not None:
+            checks.choice("simulation/formulation", self.formulation, FORMULATIONS)
         checks.choice("simulation/method", self.method, METHODS)
         checks.choice("simulation/constraints", self.constraints, CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS)
         checks.choice("simulation/precision", self.precision, DEFAULT_TOLERANCE)
@@ -57,6 +60,7 @@ class SimulationSpec:
         steps = self.max_steps
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
             raise ModelError("simulation/max_steps", checks.show(steps), "a positive whole number")
+        values["cut_joints"] = tuple(self.cut_joints)
         for key, value in values.items():
             object.__setattr__(self, key, value)
 

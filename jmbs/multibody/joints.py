@@ -1,0 +1,188 @@
+"""Joints of a tree, group by group: how the child moves relative to the parent, in components.
+
+Joints with one degree of freedom and a constant tangent are one-parameter subgroups whatever their name, so revolute,
+prismatic and screw joints share a group and a formula. All others are asked for their motion and its tangent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jmbs.lie import AbstractLowerPair, tangent
+from jmbs.spatial import (
+    Matrix,
+    Motion,
+    Vector,
+    add,
+    cross,
+    dot,
+    inverse,
+    matrix,
+    multiply,
+    multiply_transposed,
+    scale,
+    subtract,
+    times,
+    vector,
+)
+
+Column = tuple[Vector, Vector]
+"""A twist: angular velocity, and velocity of the body's centre of mass."""
+Frame = tuple[Matrix, Vector]
+"""A joint frame in a body frame: rotation and position (m)."""
+
+
+class OneParameterJoints(eqx.Module):
+    """`q -> exp(q xi)` between two frames: the pose is linear in 1, q, sin(s q) and 1 - cos(s q).
+
+    **Arguments:** `terms` (4, 12, n): what those four are multiplied with, rotation row by row and position (m);
+    `rate` s (n,), rad per unit of q; `column`, the child's twist per unit of velocity, in its own axes.
+    """
+
+    terms: Array
+    rate: Array
+    column: Column
+
+    @staticmethod
+    def of(before: Frame, twist: Column, after: Frame) -> OneParameterJoints:
+        """Joints from the frame `before` in the parent to the frame `after` in the child, moving along `twist`."""
+        (R1, p1), (w, v), (R2, p2) = before, twist, after
+        square = dot(w, w)
+        turns = square > 0
+        rate = jnp.where(turns, jnp.sqrt(jnp.where(turns, square, 1.0)), 0.0)
+        radius = jnp.where(turns, 1.0 / jnp.where(turns, rate, 1.0), 0.0)
+        n = scale(radius, w)
+        zero = jnp.zeros_like(rate)
+        hat = (zero, -n[2], n[1], n[2], zero, -n[0], -n[1], n[0], zero)
+        spun = multiply(R1, hat)
+        still: Matrix = (zero,) * 9
+        rotations = [multiply_transposed(R, R2) for R in (R1, still, spun, multiply(spun, hat))]
+        # exp(q xi) moves the origin by q v + (1 - cos) n x v / s + (s q - sin) n x (n x v) / s.
+        sideways = cross(n, v)
+        circle = times(R1, scale(radius, cross(n, sideways)))
+        origins = p1, add(times(R1, v), scale(rate, circle)), scale(-1.0, circle), times(R1, scale(radius, sideways))
+        poses = [(*R, *subtract(p, times(R, p2))) for R, p in zip(rotations, origins, strict=True)]
+        angular = times(R2, w)
+        terms = jnp.stack([jnp.stack(jnp.broadcast_arrays(*pose)) for pose in poses])
+        return OneParameterJoints(terms, rate, (angular, add(times(R2, v), cross(p2, angular))))
+
+    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[Motion, tuple[Column, ...]]:
+        """Motion of the child relative to the parent, in the parent's axes, and twists in the child's axes."""
+        x = q[..., 0]
+        angle = self.rate * x
+        sine, versine = evaluated_once(lambda a: (jnp.sin(a), 1 - jnp.cos(a)), angle)
+        one, linear, round, across = self.terms
+        pose: Any = [one[k] + x * linear[k] + sine * round[k] + versine * across[k] for k in range(12)]
+        return _moving(tuple(pose[:9]), tuple(pose[9:]), (self.column,), u, du, None), (self.column,)
+
+
+class GeneralJoints(eqx.Module):
+    """Joints by the motion that they declare, `q -> I(q)`, with its tangent.
+
+    **Arguments:** `motion`, stacked; frames `before` in the joint's parent and `after` in its child; `columns`, the
+    child's twists in its axes where they are constant, else None; `reversed`: the tree walks from child to parent;
+    `batched`: the motions' parameters have a batch axis after the members.
+    """
+
+    motion: Any
+    before: Frame
+    after: Frame
+    columns: tuple[Column, ...] | None
+    reversed: bool = eqx.field(static=True)
+    batched: bool = eqx.field(static=True, default=False)
+
+    @staticmethod
+    def of(motion, before: Frame, after: Frame, reversed: bool) -> GeneralJoints:
+        columns = None
+        if isinstance(motion, AbstractLowerPair):
+            i = basis(motion, before[0][0].shape[0], before[0][0].dtype)
+            columns = _transported(i, after)
+        return GeneralJoints(motion, before, after, columns, reversed)
+
+    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[Motion, tuple[Column, ...]]:
+        """Motion of the tree's child relative to its parent, in the parent's axes, and twists in the child's axes."""
+        inclusion = self._each(lambda m, x: m.inclusion(x), q)
+        R1, p1 = self.before
+        R2, p2 = self.after
+        rotation = multiply_transposed(multiply(R1, matrix(inclusion[..., :3])), R2)
+        position = subtract(add(p1, times(R1, vector(inclusion[..., 3]))), times(rotation, p2))
+        columns, rates = self.columns, None
+        if columns is None:
+            velocity = jnp.stack(u, axis=-1)
+            i, i_rate = self._each(self._tangent_and_rate, q, velocity)
+            columns, rates = _transported(i, self.after), _transported(i_rate, self.after)
+        motion = _moving(rotation, position, columns, u, du, rates)
+        if not self.reversed:
+            return motion, columns
+        backward = []
+        for angular, linear in columns:
+            spin, velocity = times(rotation, angular), times(rotation, linear)
+            backward.append((scale(-1.0, spin), subtract(cross(spin, position), velocity)))
+        return inverse(motion), tuple(backward)
+
+    @staticmethod
+    def _tangent_and_rate(motion, q: Array, xi: Array) -> tuple[Array, Array]:
+        return jax.jvp(lambda x: tangent(motion, x), (q,), (motion.group.lift(q, xi),))
+
+    def _each(self, function, *values: Array):
+        """`function(motion, *values)` of every member, and of every member's batch if there is one."""
+        batched = values[0].ndim > 1 + len(self.motion.group.shape)
+        axes = (0 if self.batched else None, *(0 for _ in values))
+        inner = eqx.filter_vmap(function, in_axes=axes) if batched else function
+        counter = jnp.arange(values[0].shape[0])  # for motions without any array
+        return eqx.filter_vmap(lambda _, m, *rest: inner(m, *rest))(counter, self.motion, *values)
+
+
+def basis(motion, n: int, dtype) -> Array:
+    """The constant tangents `(n, 6, k)` of stacked lower pairs."""
+    return eqx.filter_vmap(lambda _, m: m.basis(dtype))(jnp.arange(n), motion)
+
+
+def _moving(rotation: Matrix, position: Vector, columns, u, du, rates) -> Motion:
+    """The relative motion with velocities `u` along twists in the child's axes; rates of `u` and of the twists."""
+    out = lambda x: times(rotation, x)  # noqa: E731
+    zero = jnp.zeros_like(rotation[0] + u[0]) if u else jnp.zeros_like(rotation[0])
+    nothing = (zero, zero, zero)
+    if not u:
+        return Motion(rotation, position, nothing, nothing, nothing, nothing)
+    w, v = _combined(columns, u)
+    spin_rate, acceleration = nothing, cross(w, v)
+    for parts, factors in ((columns, du), (rates, u)):
+        if parts is not None and factors is not None:
+            angular, linear = _combined(parts, factors)
+            spin_rate, acceleration = add(spin_rate, angular), add(acceleration, linear)
+    spin_rate = nothing if du is None and rates is None else out(spin_rate)
+    return Motion(rotation, position, out(w), out(v), spin_rate, out(acceleration))
+
+
+def _combined(columns, factors) -> Column:
+    (w, v), *others = [(scale(f, c[0]), scale(f, c[1])) for c, f in zip(columns, factors, strict=True)]
+    for angular, linear in others:
+        w, v = add(w, angular), add(v, linear)
+    return w, v
+
+
+def _transported(i: Array, frame: Frame) -> tuple[Column, ...]:
+    """Columns of tangents `(..., 6, k)` in joint frames as twists of the bodies on which the frames stand."""
+    R, p = frame
+    columns = []
+    for k in range(i.shape[-1]):
+        w = times(R, vector(i[..., :3, k]))
+        columns.append((w, add(times(R, vector(i[..., 3:, k])), cross(p, w))))
+    return tuple(columns)
+
+
+def evaluated_once(function, x: Array):
+    """`function(x)`, entry by entry, for an expensive function whose values are used in many places.
+
+    Compilers would evaluate it anew in every one of them. They do not look into loops, so this is one of two rounds.
+    """
+    n = x.shape[0]
+    padded = jnp.concatenate([x, x[: n % 2]]) if n % 2 else x
+    halves = jax.lax.map(function, padded.reshape(2, -1, *x.shape[1:]))
+    return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:n], halves)

@@ -1,0 +1,292 @@
+"""Where the tree's joints, bodies and what acts on them stand in the reference numbering and in the tree's own state.
+
+The tree's state has the blocks of the reference plan without the bodies' poses and momenta, then the poses of bodies
+that no joint leads to (`roots`), then all velocities.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmbs.ephs import Block, FlatSystem, Plan
+from jmbs.library.mechanics import Ground
+from jmbs.lie import SE3, AbstractLowerPair, Rn
+from jmbs.multibody.recognise import Recognised
+from jmbs.multibody.tree import JointGroup, Tree
+
+
+class Segment(NamedTuple):
+    """Members of one batch of the reference plan."""
+
+    batch: int
+    members: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GroupSource:
+    """Where the parameters and coordinates of a group of joints are: constraints and offsets, joint by joint.
+
+    `block`, `rows`: elements in the tree's state; `one_parameter`: see `OneParameterJoints`. A group of free bodies has
+    no components: `constraints` is empty.
+    """
+
+    constraints: tuple[Segment, ...]
+    before: tuple[Segment, ...]
+    after: tuple[Segment, ...]
+    reversed: np.ndarray
+    one_parameter: bool
+    block: int
+    rows: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrictionSource:
+    """Friction of tree joints that heats the environment: batch, velocities `(n, k)`, and its place among the
+    irreversible components and the states of the environment."""
+
+    batch: int
+    velocities: np.ndarray
+    productions: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layout:
+    """See the module's docstring.
+
+    **Arguments:**
+
+    - `tree`; `sources` of its groups; `mass`, `inertia`, `weight`: where bodies' parameters are.
+    - `blocks` of the tree's state, tangents at `n` slots; `kept`: which blocks of the reference plan come first;
+      `kept_slots`: their slots there. `poses`, `momenta`: block and rows of all bodies in the reference state.
+    - `body_slots` (N, 6), `rate_slots` (n_v,): efforts of bodies and of velocities in the reference numbering;
+      `spring_slots`: efforts of joint springs, on the velocities `sprung`.
+    - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
+      production of known friction, and the kept blocks' own rates.
+    - `friction` of tree joints; `driven`: the velocities that a drive acts on, by port, where these are the tree's.
+      `production_source`: places of known and of other production.
+    - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
+    - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
+      joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
+    - `free_slots`, `other_rows`: unknown efforts and constraint rows that are not the tree's.
+    """
+
+    tree: Tree
+    sources: tuple[GroupSource, ...]
+    energies: tuple[Segment, ...]
+    weights: tuple[Segment, ...]
+    blocks: tuple[Block, ...]
+    n: int
+    kept: tuple[int, ...]
+    kept_slots: np.ndarray
+    poses: tuple[int, np.ndarray]
+    momenta: tuple[int, np.ndarray]
+    body_slots: np.ndarray
+    rate_slots: np.ndarray
+    spring_slots: np.ndarray
+    sprung: np.ndarray
+    velocity_source: np.ndarray
+    friction: tuple[FrictionSource, ...]
+    driven: dict[str, np.ndarray]
+    production_source: np.ndarray
+    others: tuple[int, ...]
+    reactions: np.ndarray
+    reacting: np.ndarray
+    reaction_reversed: np.ndarray
+    reaction_frames: tuple[Segment, ...]
+    free_slots: np.ndarray
+    other_rows: np.ndarray
+
+
+def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
+    """The layout of a recognised system that was planned with its known components apart."""
+    order, forest = recognised.tree.order, recognised.tree.forest
+    bodies = [recognised.bodies[b] for b in order]
+    joints = [recognised.joints[e] if e >= 0 else None for e in recognised.tree.edge]
+    freedom = np.array([6 if j is None else j.freedom for j in joints], dtype=int)
+    start = np.cumsum(freedom) - freedom
+    kept, blocks, n = _blocks(plan, bodies, joints)
+    groups, sources = _groups(flat, plan, recognised, joints, start, kept)
+    tree = Tree(tuple(b.energy.removesuffix("/ke") for b in bodies), forest, groups)
+    where = lambda path, port: plan.state_of[plan.junction_of[path, port]]  # noqa: E731
+    pose = [where(b.gravity, "q") for b in bodies]
+    momentum = [where(b.energy, "p") for b in bodies]
+    body_slots = np.stack([plan.slots[plan.junction_of[b.energy, "p"]] for b in bodies])
+    rate_slots = np.concatenate(
+        [
+            body_slots[i] if j is None else plan.slots[plan.junction_of[j.constraint, "p_r"]]
+            for i, j in enumerate(joints)
+        ]
+    )
+    springs = [(i, j) for i, j in enumerate(joints) if j is not None and j.empty is None and j.freedom]
+    sprung = np.concatenate([np.zeros(0, int), *(start[i] + np.arange(j.freedom) for i, j in springs)])
+    spring_slots = [plan.slots[plan.junction_of[j.constraint, "q_r"]] for _, j in springs]
+    friction, entropies = _friction(plan, joints, start)
+    place = {int(slot): i for i, slot in enumerate(rate_slots)}
+    driven = {
+        port: np.array([place[int(s)] for s in slots], dtype=int)
+        for port, slots in plan.drive_slots.items()
+        if all(int(s) in place for s in slots)
+    }
+    known = recognised.known
+    others = tuple(i for i, b in enumerate(plan.batches) if not known.issuperset(b.paths))
+    resting = all(isinstance(flat.components[p], Ground) for i in others for p in plan.batches[i].paths)
+    if resting:
+        others = ()
+    reacting = np.array([i for i, j in enumerate(joints) if j is not None], dtype=int)
+    on = [j for j in joints if j is not None]
+    reversed = np.array([bool(recognised.tree.reversed[i]) for i in reacting], dtype=bool)
+    stays = [np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept]
+    kept_slots = np.concatenate([np.zeros(0, int), *stays])
+    member = lambda path: plan.member_of[path]  # noqa: E731
+    hc = [member(j.constraint) for j in on]
+    reactions = np.array([plan.batches[b].multipliers[m] for b, m in hc], dtype=int).reshape(-1, 6)
+    free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
+    return Layout(
+        tree=tree,
+        sources=sources,
+        energies=segments([member(b.energy) for b in bodies]),
+        weights=segments([member(b.gravity) for b in bodies]),
+        blocks=blocks,
+        n=n,
+        kept=kept,
+        kept_slots=kept_slots,
+        poses=(pose[0][0], np.array([r for _, r in pose])),
+        momenta=(momentum[0][0], np.array([r for _, r in momentum])),
+        body_slots=body_slots,
+        rate_slots=rate_slots,
+        spring_slots=np.concatenate([np.zeros(0, int), *spring_slots]),
+        sprung=sprung,
+        velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
+        friction=friction,
+        driven=driven,
+        production_source=_production_source(plan, friction, others),
+        others=others,
+        reactions=reactions,
+        reacting=reacting,
+        reaction_reversed=reversed,
+        reaction_frames=segments([member(j.after) for j in on]),
+        free_slots=np.setdiff1d(free, rate_slots),
+        other_rows=np.setdiff1d(np.arange(plan.n_rows), reactions.ravel()),
+    )
+
+
+def segments(places: list[tuple[int, int]]) -> tuple[Segment, ...]:
+    """Runs of members of the same batch."""
+    runs: list[tuple[int, list[int]]] = []
+    for batch, member in places:
+        if not runs or runs[-1][0] != batch:
+            runs.append((batch, []))
+        runs[-1][1].append(member)
+    return tuple(Segment(batch, np.array(members)) for batch, members in runs)
+
+
+def _blocks(plan: Plan, bodies, joints) -> tuple[tuple[int, ...], tuple[Block, ...], int]:
+    """Blocks of the reference plan that stay, and all blocks of the tree's state with their slots."""
+    gone = {plan.state_of[plan.junction_of[b.energy, "p"]][0] for b in bodies}
+    gone |= {plan.state_of[plan.junction_of[b.gravity, "q"]][0] for b in bodies}
+    kept = tuple(i for i in range(len(plan.blocks)) if i not in gone)
+    roots = tuple(b.gravity.removesuffix("/pe") for b, j in zip(bodies, joints, strict=True) if j is None)
+    n_v = sum(6 if j is None else j.freedom for j in joints)
+    parts: list[tuple[str, Any, tuple[str, ...], bool, bool]] = [
+        (b.label, b.space, b.junctions, b.environment, b.from_effort) for b in (plan.blocks[i] for i in kept)
+    ]
+    if roots:
+        parts.append(("pose of free bodies", SE3, roots, False, False))
+    parts.append(("velocities", Rn(n_v), ("velocities",), False, False))
+    blocks, start = [], 0
+    for label, space, names, environment, from_effort in parts:
+        stop = start + space.dim * len(names)
+        blocks.append(Block(label, space, names, slice(start, stop), environment, from_effort))
+        start = stop
+    return kept, tuple(blocks), start
+
+
+def _groups(flat, plan, recognised, joints, start, kept) -> tuple[tuple[JointGroup, ...], tuple[GroupSource, ...]]:
+    keyed: dict[Any, list[int]] = {}
+    for i, joint in enumerate(joints):
+        if joint is None:
+            keyed.setdefault("roots", []).append(i)
+            continue
+        motion = flat.components[joint.constraint].motion
+        simple = isinstance(motion, AbstractLowerPair) and motion.group == Rn(1)
+        batch = plan.member_of[joint.constraint][0]
+        keyed.setdefault("one" if simple else (batch, bool(recognised.tree.reversed[i])), []).append(i)
+    groups, sources = [], []
+    for key, members in keyed.items():
+        bodies = np.array(members)
+        own = [joints[i] for i in members]
+        backwards = recognised.tree.reversed[bodies]
+        if key == "roots":
+            space, block, rows = SE3, len(kept), np.arange(len(members))
+        else:
+            space = flat.components[own[0].constraint].motion.group
+            where = [plan.state_of[plan.junction_of[j.constraint, "q_r"]] for j in own]
+            block, rows = kept.index(where[0][0]), np.array([r for _, r in where])
+        of = lambda paths: segments([plan.member_of[p] for p in paths])  # noqa: E731
+        parts = [] if key == "roots" else own
+        # A joint with one parameter that is walked backwards is the same motion between exchanged frames.
+        flip = key == "one"
+        before = [j.after if flip and r else j.before for j, r in zip(parts, backwards, strict=False)]
+        after = [j.before if flip and r else j.after for j, r in zip(parts, backwards, strict=False)]
+        constraints = of([j.constraint for j in parts])
+        names = tuple("" if j is None else j.constraint.removesuffix("/hc") for j in own)
+        velocities = start[bodies][:, None] + np.arange(space.dim)[None, :]
+        groups.append(JointGroup(names, bodies, velocities, space))
+        sources.append(GroupSource(constraints, of(before), of(after), backwards, flip, block, rows))
+    return tuple(groups), tuple(sources)
+
+
+def _friction(plan: Plan, joints, start) -> tuple[tuple[FrictionSource, ...], dict[int, int]]:
+    """Known friction by batch, and for each slot of the environment which of its entropy productions goes there."""
+    by_batch: dict[int, list[tuple[int, int, Any]]] = {}
+    for i, joint in enumerate(joints):
+        if joint is not None and joint.friction is not None:
+            batch, member = plan.member_of[joint.friction]
+            by_batch.setdefault(batch, []).append((member, i, joint))
+    places = {path: n for n, path in enumerate(plan.irreversible)}
+    sources, entropies, count = [], {}, 0
+    for batch, entries in by_batch.items():
+        entries.sort(key=lambda entry: entry[0])
+        assert len(entries) == len(plan.batches[batch].paths)
+        velocities = np.stack([start[i] + np.arange(joint.freedom) for _, i, joint in entries])
+        productions = np.array([places[joint.friction] for _, _, joint in entries])
+        sources.append(FrictionSource(batch, velocities, productions))
+        for _, _, joint in entries:
+            entropies[int(plan.slots[plan.junction_of[joint.friction, "s"]][0])] = count
+            count += 1
+    return tuple(sources), entropies
+
+
+def _velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n) -> np.ndarray:
+    n_v, n_known = int(freedom.sum()), len(entropies)
+    source = np.zeros(n, dtype=int)
+    rate_of = {}
+    for i, joint in enumerate(joints):
+        if joint is not None:
+            slots = plan.slots[plan.junction_of[joint.constraint, "q_r"]]
+            rate_of.update({int(s): start[i] + k for k, s in enumerate(slots)})
+    for place, slot in enumerate(kept_slots):
+        if slot in rate_of:
+            source[place] = rate_of[slot]
+        elif slot in entropies:
+            source[place] = 2 * n_v + entropies[slot]
+        else:
+            source[place] = 2 * n_v + n_known + place
+    place = len(kept_slots)
+    for i, joint in enumerate(joints):
+        if joint is None:
+            source[place : place + 6] = start[i] + np.arange(6)
+            place += 6
+    source[place:] = n_v + np.arange(n_v)
+    return source
+
+
+def _production_source(plan: Plan, friction, others) -> np.ndarray:
+    """Where the production of each irreversible component is, among that of known friction and then of the others."""
+    known = [p for source in friction for p in source.productions]
+    places = {path: n for n, path in enumerate(plan.irreversible)}
+    rest = [places[p] for i, b in enumerate(plan.batches) if i in others for p in b.paths if p in places]
+    return np.argsort(np.array([*known, *rest], dtype=int))

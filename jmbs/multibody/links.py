@@ -1,0 +1,59 @@
+"""The tree's parameters, gathered from the components of the reference semantics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jmbs.ephs import ReferenceDAE
+from jmbs.lie import SE3, Free
+from jmbs.multibody.joints import Frame, GeneralJoints, OneParameterJoints, basis
+from jmbs.multibody.layout import GroupSource, Layout, Segment
+from jmbs.multibody.tree import Links
+from jmbs.spatial import matrix, symmetric, vector
+
+
+def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
+    """The parameters of a layout's tree; differentiable."""
+    joints = tuple(_joints(reference, source, len(source.rows)) for source in layout.sources)
+    mass, inertia = _gather(reference, layout.energies, lambda c: (c.mass, c.inertia))
+    weight = _gather(reference, layout.weights, lambda c: c.mass * c.gravity)
+    return Links(joints, mass, symmetric(inertia), vector(weight))
+
+
+def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> OneParameterJoints | GeneralJoints:
+    if not source.constraints:
+        identity = jnp.broadcast_to(SE3.identity(reference.reference_temperature.dtype), (n, 3, 4))
+        return GeneralJoints.of(Free(), _frame(identity), _frame(identity), False)
+    before, after = (_frame(frames(reference, part)) for part in (source.before, source.after))
+    if not source.one_parameter:
+        (segment,) = source.constraints
+        motion = _members(reference.components[segment.batch], segment).motion
+        return GeneralJoints.of(motion, before, after, bool(source.reversed[0]))
+    dtype = reference.reference_temperature.dtype
+    motions = [(_members(reference.components[s.batch], s).motion, len(s.members)) for s in source.constraints]
+    twist = jnp.concatenate([basis(motion, n, dtype) for motion, n in motions])[..., 0]
+    twist = jnp.where(source.reversed[:, None], -twist, twist)
+    return OneParameterJoints.of(before, (vector(twist[:, :3]), vector(twist[:, 3:])), after)
+
+
+def frames(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> Array:
+    """Poses `(n, 3, 4)` of joint frames in their bodies."""
+    return _gather(reference, parts, lambda offset: offset.frame)
+
+
+def _frame(poses: Array) -> Frame:
+    return matrix(poses[..., :3]), vector(poses[..., 3])
+
+
+def _gather(reference: ReferenceDAE, parts: tuple[Segment, ...], function: Callable):
+    values = [eqx.filter_vmap(function)(_members(reference.components[s.batch], s)) for s in parts]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *values)
+
+
+def _members(component, segment: Segment):
+    return jax.tree.map(lambda leaf: leaf[segment.members] if eqx.is_array(leaf) else leaf, component)

@@ -1,0 +1,67 @@
+"""The mass matrix of a tree by composite bodies, generalised forces of wrenches on bodies, and the dense solve."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+from jaxtyping import Array, Float
+
+from jmbs.multibody.joints import Column
+from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.tree import Links, Tree
+from jmbs.spatial import add, cross, dot, scale, subtract, symmetric_times, turned
+
+
+def body_wrenches(links: Links, kin: TreeMotion) -> Column:
+    """Torque about the centre of mass and force that bodies need to move as they do, less their weight; world axes."""
+    body = kin.bodies
+    inertia = turned(body.rotation, links.inertia)
+    torque = add(symmetric_times(inertia, body.spin_rate), cross(body.spin, symmetric_times(inertia, body.spin)))
+    return torque, subtract(scale(links.mass, body.acceleration), links.weight)
+
+
+def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column) -> Float[Array, " n_v"]:
+    """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m."""
+    torque, force = wrench
+    r, (w, v) = kin.bodies.position, about_origin(tree, kin)
+    whole = jnp.stack([*add(torque, cross(r, force)), *force], axis=-1)
+    carried = subtree_sums(tree, whole)[tree.body_of]
+    return jnp.sum(jnp.stack([c * carried[..., k] for k, c in enumerate((*w, *v))]), axis=0)
+
+
+def subtree_sums(tree: Tree, x: Array) -> Array:
+    """The sum over each body and all that it carries, of `(bodies, m)`."""
+    carries = jnp.asarray(tree.forest.reach.T, x.dtype)
+    return carries @ x
+
+
+def about_origin(tree: Tree, kin: TreeMotion) -> Column:
+    """The twists of velocities about the origin instead of the bodies' centres of mass."""
+    w, v = kin.columns
+    r = tuple(x[tree.body_of] for x in kin.bodies.position)
+    return w, subtract(v, cross(w, r))
+
+
+def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v n_v"]:
+    """The mass matrix, lower triangle and diagonal only: kinetic energy is `1/2 <v | M v>`."""
+    inertia, r = turned(kin.bodies.rotation, links.inertia), kin.bodies.position
+    mass = links.mass + jnp.zeros_like(r[0])
+    m_r, xx, xy, xz, yy, yz, zz = scale(mass, r), *inertia
+    square = dot(m_r, r)
+    steiner = (square - m_r[0] * r[0], -m_r[0] * r[1], -m_r[0] * r[2])
+    steiner += (square - m_r[1] * r[1], -m_r[1] * r[2], square - m_r[2] * r[2])
+    angular = tuple(a + b for a, b in zip((xx, xy, xz, yy, yz, zz), steiner, strict=True))
+    carried = subtree_sums(tree, jnp.stack([*angular, *m_r, mass], axis=-1))[tree.body_of]
+    composite = [carried[..., k] for k in range(10)]
+    w, v = about_origin(tree, kin)
+    J, h, m = tuple(composite[:6]), tuple(composite[6:9]), composite[9]
+    L = add(symmetric_times(J, w), cross(h, v))
+    P = subtract(scale(m, v), cross(h, w))
+    products = [f[:, None] * s[None, :] for f, s in zip((*L, *P), (*w, *v), strict=True)]
+    below = tree.moves[tree.body_of] & (jnp.arange(len(m))[:, None] >= jnp.arange(len(m))[None, :])
+    return jnp.where(below, sum(products), 0.0)
+
+
+def solve_lower(lower: Float[Array, "n n"], rhs: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`M^-1 rhs` from the Cholesky factor of `M`."""
+    return jsl.cho_solve((lower, True), rhs)

@@ -1,0 +1,153 @@
+"""A state of the tree formulation seen with the reference semantics' eyes: all its rates, and reactions in all joints.
+
+The wrench that a joint of the tree transmits is what the bodies behind it need, by inverse dynamics. In a mechanism
+with loops that are redundant, self-stress is removed: of all reactions that balance the bodies, those of least norm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.ephs import Rates
+from jmbs.linear import not_before, pseudo_inverse
+from jmbs.multibody.couplings import Couplings, Geometry, TreeRates, all_efforts, all_rows, geometry_of
+from jmbs.multibody.joints import Column
+from jmbs.multibody.kinematics import TreeMotion, kinematics
+from jmbs.multibody.links import frames
+from jmbs.multibody.mass_matrix import body_wrenches, subtree_sums
+from jmbs.spatial import (
+    add,
+    cross,
+    matrix,
+    multiply,
+    scale,
+    subtract,
+    symmetric_times,
+    times,
+    transposed_times,
+    vector,
+)
+
+if TYPE_CHECKING:
+    from jmbs.multibody.tree_dae import Own, TreeDAE
+
+
+class Seen(NamedTuple):
+    """The reference state; the rates in its numbering; singular values of the constraint rows, descending, each row
+    scaled to unit length (those of the tree's own joints are independent and count as one)."""
+
+    x: tuple[Array, ...]
+    rates: Rates
+    singular_values: Float[Array, " rows"]
+
+
+def seen(dae: TreeDAE, t, y: Own) -> Seen:
+    """The state `y` as the reference semantics sees it, with multipliers of least norm."""
+    t = jnp.asarray(t, dae.dtype)
+    reference, layout = dae.reference, dae.layout
+    own = dae.rates(t, y)
+    couplings = own.couplings
+    geometry = geometry_of(dae, y) if couplings is None else couplings.others.geometry
+    twist = geometry.stored[layout.body_slots]
+    motion = kinematics(layout.tree, dae.links, dae.elements(y), y[-1][0], own.dv, local=True)
+    loads, independent, multipliers = jnp.zeros_like(twist), jnp.zeros(0, dae.dtype), None
+    if couplings is not None:
+        multipliers = couplings.multipliers
+        loads = -couplings.others.flow[layout.body_slots]
+        if multipliers is not None:
+            loads = loads + _constraint_loads(dae, geometry.structure, multipliers)
+    reaction = _reactions(dae, motion, _less(motion, body_wrenches(dae.links, motion), loads))
+    if couplings is not None and couplings.linear is not None:
+        reaction, multipliers, independent = _least(dae, couplings, motion, reaction)
+    whole = all_rows(dae, multipliers).at[layout.reactions].set(reaction)
+    efforts = efforts_of(dae, t, geometry, couplings)
+    violation = reference.rows(t, reference.structures(geometry.x), efforts)
+    rates = Rates(_velocity(dae, motion, twist, own), efforts, whole, violation, own.power)
+    return Seen(geometry.x, rates, jnp.concatenate([jnp.ones(layout.reactions.size, dae.dtype), independent]))
+
+
+def efforts_of(dae: TreeDAE, t, geometry: Geometry, couplings: Couplings | None) -> Float[Array, " efforts"]:
+    """All efforts in the numbering of the reference plan."""
+    nothing = jnp.zeros(len(dae.layout.free_slots), dae.dtype)
+    return all_efforts(dae, t, geometry, nothing if couplings is None else couplings.others.free)
+
+
+def _velocity(dae: TreeDAE, motion: TreeMotion, twist: Array, own: TreeRates) -> Float[Array, " stored"]:
+    """The rate of the reference state: kept blocks as they are, poses by twists, momenta by accelerations."""
+    layout, body, links = dae.layout, motion.bodies, dae.links
+    spin_rate = transposed_times(body.rotation, body.spin_rate)
+    relative = subtract(body.acceleration, cross(body.spin, body.velocity))
+    force = scale(links.mass, transposed_times(body.rotation, relative))
+    momentum = jnp.stack([*symmetric_times(links.inertia, spin_rate), *force], axis=-1)
+    velocity = jnp.zeros(dae.reference.plan.n_stored, dae.dtype)
+    velocity = velocity.at[layout.kept_slots].set(own.velocity[: len(layout.kept_slots)])
+    block, rows = layout.poses
+    poses = dae.reference.plan.blocks[block].slots.start + 6 * rows[:, None] + np.arange(6)[None, :]
+    return velocity.at[poses].set(twist).at[layout.body_slots].set(momentum)
+
+
+def _constraint_loads(dae: TreeDAE, structure, multipliers: Array) -> Float[Array, "bodies 6"]:
+    """Wrenches on the bodies, in their axes, by multipliers of the rows beyond the tree."""
+    reference = dae.reference
+    flow = reference.reduce(structure, reference.multiplier_flows(structure, all_rows(dae, multipliers)))
+    return -flow[dae.layout.body_slots]
+
+
+def _less(motion: TreeMotion, needed: Column, loads: Array) -> Column:
+    R = motion.bodies.rotation
+    torque, force = needed
+    return subtract(torque, times(R, vector(loads[:, :3]))), subtract(force, times(R, vector(loads[:, 3:])))
+
+
+def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array, "joints 6"]:
+    """Wrenches of the tree's joints on their second bodies, at and in the joint frames there.
+
+    **Arguments:** `wrench`: what the joints have to bring to the bodies, about centres of mass, world axes.
+    """
+    layout, tree = dae.layout, dae.layout.tree
+    if not layout.reacting.size:
+        return jnp.zeros((0, 6), dae.dtype)
+    torque, force = wrench
+    r = motion.bodies.position
+    behind = subtree_sums(tree, jnp.stack([*add(torque, cross(r, force)), *force], axis=-1))[layout.reacting]
+    behind = jnp.where(layout.reaction_reversed[:, None], -behind, behind)
+    second = np.where(layout.reaction_reversed, tree.forest.parent[layout.reacting], layout.reacting)
+    frame = frames(dae.reference, layout.reaction_frames)
+    R = tuple(x[second] for x in motion.bodies.rotation)
+    place = add(tuple(x[second] for x in r), times(R, vector(frame[..., 3])))
+    axes = multiply(R, matrix(frame[..., :3]))
+    force = vector(behind[:, 3:])
+    torque = subtract(vector(behind[:, :3]), cross(place, force))
+    return jnp.stack([*transposed_times(axes, torque), *transposed_times(axes, force)], axis=-1)
+
+
+def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Array):
+    """Reactions and multipliers of least norm together; singular values of the rows beyond the tree."""
+    linear, multipliers = couplings.linear, couplings.multipliers
+    assert linear is not None and multipliers is not None
+    rows = jnp.concatenate([linear.J, linear.kept, linear.free], axis=1)
+    m = rows.shape[0]
+    stress = jnp.eye(m, dtype=dae.dtype) - rows @ pseudo_inverse(rows)
+    # A projector has rank zero or more: rounding must not be taken for a self-stress.
+    stress = jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
+
+    def transmitted(multipliers: Array) -> Array:
+        loads = _constraint_loads(dae, couplings.others.geometry.structure, multipliers)
+        zero = jnp.zeros_like(motion.bodies.position[0])
+        nothing = zero, zero, zero
+        return _reactions(dae, motion, _less(motion, (nothing, nothing), loads)).ravel()
+
+    through_tree = jax.vmap(transmitted, out_axes=1)(stress.T)
+    whole = jnp.concatenate([through_tree, stress])
+    given = jnp.concatenate([reaction.ravel(), multipliers])
+    share = pseudo_inverse(not_before(whole, stress)) @ given
+    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
+    scaled = not_before(rows / jnp.where(length > 0, length, jnp.ones_like(length)), share)
+    values = jnp.linalg.svd(scaled, compute_uv=False)
+    values = jnp.concatenate([values, jnp.zeros(m - values.shape[0], dae.dtype)]) / values[0]
+    return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - stress @ share, values

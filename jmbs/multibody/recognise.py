@@ -1,0 +1,180 @@
+"""Finds rigid bodies, joints and a spanning tree in a flattened system, by its components and junctions alone.
+
+What is not recognised is left to the reference semantics, and so are the joints that close loops.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from jmbs.ephs import Environment, FlatSystem, Role, role
+from jmbs.errors import ModelError
+from jmbs.graphs import GROUND, SpanningTree, spanning_tree
+from jmbs.library.mechanics import (
+    Friction,
+    Gravity,
+    Ground,
+    HolonomicConstraint,
+    KineticEnergy,
+    LiePoisson,
+    NoPotential,
+    Offset,
+    PotentialKineticCoupling,
+    ReducedKineticEnergy,
+    ViscousFriction,
+)
+from jmbs.lie import SE3
+
+
+@dataclasses.dataclass(frozen=True)
+class BodyParts:
+    """Paths of a rigid body's components."""
+
+    energy: str
+    gravity: str
+    coupling: str
+    gyroscope: str
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.energy, self.gravity, self.coupling, self.gyroscope
+
+
+@dataclasses.dataclass(frozen=True)
+class JointParts:
+    """Paths of a joint's components; its `ends`: bodies by number, or `GROUND`.
+
+    `friction` heats the environment; `empty` is the place of a spring that is not there; None where something else
+    stands, which the reference semantics evaluates. `driven`: its velocity is prescribed or somebody else's state, so
+    the joint cannot be in the tree.
+    """
+
+    constraint: str
+    before: str
+    after: str
+    coupling: str
+    friction: str | None
+    empty: str | None
+    ends: tuple[int, int]
+    freedom: int
+    driven: bool
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        paths = self.constraint, self.before, self.after, self.coupling, self.friction, self.empty
+        return tuple(p for p in paths if p is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recognised:
+    """**Arguments:** all `bodies` and `joints`, the spanning `tree` over them, and `known`, the components whose part
+    the tree takes over."""
+
+    bodies: tuple[BodyParts, ...]
+    joints: tuple[JointParts, ...]
+    tree: SpanningTree
+    known: frozenset[str]
+
+
+def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
+    """The bodies, joints and spanning tree of a system, or why there is no tree formulation of it.
+
+    **Arguments:** `cut`: joints (by the path of their box) that shall close loops. The tree has the least freedom that
+    is possible, so that loops are closed with few constraints. Raises `ModelError` for a cut that is no joint.
+    """
+    at = _Junctions(flat)
+    momenta = [p for p, c in flat.components.items() if getattr(c, "state_from_effort", None) is not None]
+    bodies = []
+    for path in sorted(momenta):
+        body = _body(at, path)
+        if isinstance(body, str):
+            return body
+        if body is not None:
+            bodies.append(body)
+    if not bodies:
+        return "there is no rigid body"
+    number = {at.junction[b.energy, "p"]: i for i, b in enumerate(bodies)}
+    joints = [j for p in sorted(flat.components) if (j := _joint(at, p, number)) is not None]
+    names = {j.constraint.removesuffix("/hc"): i for i, j in enumerate(joints)}
+    for name in cut:
+        if name not in names:
+            raise ModelError("simulation/cut_joints", repr(name), f"joints among {', '.join(sorted(names))}")
+    never = {names[name] for name in cut} | {i for i, j in enumerate(joints) if j.driven}
+    tree = spanning_tree(len(bodies), [j.ends for j in joints], [j.freedom for j in joints], never)
+    inside = [joints[e].paths for e in tree.edge if e >= 0]
+    known = frozenset(p for paths in (*inside, *(b.paths for b in bodies)) for p in paths)
+    return Recognised(tuple(bodies), tuple(joints), tree, known)
+
+
+class _Junctions:
+    """Which components meet where."""
+
+    def __init__(self, flat: FlatSystem):
+        self.flat = flat
+        self.junction = {pair: j.name for j in flat.junctions for pair in j.ports}
+        self.ports = {j.name: j.ports for j in flat.junctions}
+        self.outer = {j.name: j.outer for j in flat.junctions}
+
+    def of_class(self, junction: str, kind) -> list[tuple[str, str]]:
+        return [(path, port) for path, port in self.ports[junction] if isinstance(self.flat.components[path], kind)]
+
+    def only(self, junction: str, kind) -> tuple[str, str] | None:
+        found = self.of_class(junction, kind)
+        return found[0] if len(found) == 1 else None
+
+
+def _body(at: _Junctions, path: str) -> BodyParts | str | None:
+    component = at.flat.components[path]
+    if isinstance(component, ReducedKineticEnergy):
+        return f"{path} belongs to a particle or a rod"
+    if not isinstance(component, KineticEnergy):
+        return None
+    if component.group != SE3:
+        return f"{path} is kept on {component.group.name}, which only the absolute formulation does"
+    junction = at.junction[path, "p"]
+    coupling, gyroscope = at.only(junction, PotentialKineticCoupling), at.only(junction, LiePoisson)
+    if coupling is None or gyroscope is None:
+        return f"{path} has no gyroscopic term or no configuration of its own"
+    pose = at.junction[coupling[0], at.flat.components[coupling[0]].names[0]]
+    gravity = at.only(pose, Gravity)
+    if gravity is None:
+        return f"{path} has another potential energy than its weight"
+    return BodyParts(path, gravity[0], coupling[0], gyroscope[0])
+
+
+def _joint(at: _Junctions, path: str, number: dict[str, int]) -> JointParts | None:
+    constraint = at.flat.components[path]
+    if not isinstance(constraint, HolonomicConstraint):
+        return None
+    offsets, ends = [], []
+    for port in ("p_j1", "p_j2"):
+        offset = at.only(at.junction[path, port], Offset)
+        if offset is None:
+            return None
+        far = at.junction[offset[0], "p"]
+        if far not in number and at.only(far, Ground) is None:
+            return None
+        offsets.append(offset[0])
+        ends.append(number.get(far, GROUND))
+    rate, place = at.junction[path, "p_r"], at.junction[path, "q_r"]
+    coupling = at.only(rate, PotentialKineticCoupling)
+    if coupling is None or ends[1] == GROUND:
+        return None
+    prescribed = any(hasattr(at.flat.drives.get(port), "effort") for port in at.outer[rate])
+    stored = any(role(at.flat.components[p]) is Role.STORAGE for p, _ in at.ports[rate])
+    friction = at.only(rate, (Friction, ViscousFriction))
+    if friction is not None and at.only(at.junction[friction[0], "s"], Environment) is None:
+        friction = None
+    empty = at.only(place, NoPotential)
+    return JointParts(
+        path,
+        offsets[0],
+        offsets[1],
+        coupling[0],
+        None if friction is None else friction[0],
+        None if empty is None else empty[0],
+        (ends[0], ends[1]),
+        constraint.motion.group.dim,
+        prescribed or stored,
+    )

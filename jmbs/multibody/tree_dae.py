@@ -1,0 +1,174 @@
+"""The tree formulation of a system: joint coordinates along a spanning tree, everything else as constraints and ports.
+
+It means what the reference semantics means, and reads its parameters from there. Bodies and the tree's joints are
+solved by recursion; loop joints, loads, springs, circuits and whatever else is there stay on the reference semantics,
+take the bodies' velocities as efforts and give flows.
+
+    M(q) dv + b(q, v) = forces - J^T lambda,      d/dt r(t, y) = 0,      r = J v + ...
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow, each
+from jmbs.multibody.couplings import TreeRates, coupled_rates, geometry_of, given_forces, others
+from jmbs.multibody.dynamics import forward_dynamics
+from jmbs.multibody.kinematics import joint_rates, kinematics
+from jmbs.multibody.layout import Layout
+from jmbs.multibody.links import links_of
+from jmbs.multibody.tree import Links
+from jmbs.spatial import scale, symmetric_times, transposed_times
+
+Own = tuple[Array, ...]
+"""A state of the tree formulation: one array `(n, *space.shape)` per block of the layout."""
+
+
+class TreeDAE(eqx.Module):
+    """The tree formulation; offers to solvers what `ReferenceDAE` offers, on a state of its own.
+
+    **Arguments:** `reference`: the same system; `links`: the tree's parameters, made from it (see `tree_dae`).
+    """
+
+    reference: ReferenceDAE
+    links: Links
+    layout: Layout = eqx.field(static=True)
+
+    @property
+    def dtype(self):
+        """The floating dtype of all arrays."""
+        return self.reference.reference_temperature.dtype
+
+    @property
+    def simple_drives(self) -> tuple[str, ...]:
+        """Ports whose drives are forces on the tree's velocities that look at time alone."""
+        simple = {p for p, d in self.reference.drives.items() if isinstance(d, ConstantFlow | TableFlow)}
+        return tuple(p for p in self.layout.driven if p in simple)
+
+    @property
+    def coupled(self) -> bool:
+        """Whether anything but simple drives acts on the tree."""
+        return bool(self.layout.others) or len(self.simple_drives) < len(self.reference.drives)
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
+    def start(self, x: tuple[Array, ...]) -> Own:
+        """The tree's state at a state of the reference semantics: joint rates from the bodies' velocities."""
+        layout, reference = self.layout, self.reference
+        kept = tuple(x[i] for i in layout.kept)
+        block, rows = layout.poses
+        roots = [g.bodies for g, s in zip(layout.tree.groups, layout.sources, strict=True) if not s.constraints]
+        poses = (x[block][rows[roots[0]]],) if roots else ()
+        q = self.elements((*kept, *poses))
+        twists = reference.stored_efforts(x, tuple(s.batch for s in layout.energies))[layout.body_slots]
+        return (*kept, *poses, joint_rates(layout.tree, self.links, q, twists)[None])
+
+    def expanded(self, y: Own) -> tuple[tuple[Array, ...], Float[Array, "bodies 6"]]:
+        """The state of the reference semantics, and the bodies' velocities in body axes."""
+        layout, links = self.layout, self.links
+        body = kinematics(layout.tree, links, self.elements(y), y[-1][0]).bodies
+        rotation = jnp.stack(body.rotation, axis=-1).reshape(-1, 3, 3)
+        pose = jnp.concatenate([rotation, jnp.stack(body.position, axis=-1)[..., None]], axis=-1)
+        spin, velocity = transposed_times(body.rotation, body.spin), transposed_times(body.rotation, body.velocity)
+        momentum = jnp.stack([*symmetric_times(links.inertia, spin), *scale(links.mass, velocity)], axis=-1)
+        x: dict[int, Array] = dict(zip(layout.kept, y, strict=False))
+        for (block, rows), value in ((layout.poses, pose), (layout.momenta, momentum)):
+            x[block] = value[np.argsort(rows)]
+        twist = jnp.stack([*spin, *velocity], axis=-1)
+        return tuple(x[i] for i in range(len(self.reference.plan.blocks))), twist
+
+    def elements(self, y: Own) -> tuple[Array, ...]:
+        """Joint elements by group."""
+        return tuple(y[s.block][s.rows] for s in self.layout.sources)
+
+    def lift(self, y: Own, velocity: Float[Array, " n"]) -> Own:
+        """Ambient tangents of all blocks from the trivialised velocity."""
+        parts = (velocity[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.layout.blocks)
+        return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.layout.blocks, y, parts, strict=True))
+
+    def retract(self, y: Own, step: Float[Array, " n"]) -> Own:
+        """`y exp(step)`, block by block."""
+        moved = []
+        for block, q in zip(self.layout.blocks, y, strict=True):
+            part = step[block.slots].reshape(len(block.junctions), block.space.dim)
+            move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
+            moved.append(jax.vmap(move)(q, part))
+        return tuple(moved)
+
+    # -- dynamics -------------------------------------------------------------------------------------------------
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """The right-hand side; `stabilisation` is added to the derivative of the constraint rows beyond the tree."""
+        t = jnp.asarray(t, self.dtype)
+        if self.coupled:
+            return coupled_rates(self, t, y, stabilisation)
+        forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
+        dv = forward_dynamics(self.layout.tree, self.links, self.elements(y), y[-1][0], forces, None)
+        velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
+        whole = production[self.layout.production_source]
+        zero = jnp.zeros((), self.dtype)
+        return TreeRates(velocity, Power(supplied, dissipated, jnp.sum(whole), zero, whole), dv, None)
+
+    def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
+        """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
+        reference = self.reference
+        forces, productions = jnp.zeros_like(v), [jnp.zeros(0, self.dtype)]
+        supplied = dissipated = jnp.zeros((), self.dtype)
+        for source in self.layout.friction:
+            u = v[source.velocities]
+            batch, component = reference.plan.batches[source.batch], reference.components[source.batch]
+            force = each(batch, lambda c, u: c.force(u), component, u)
+            forces = _added(forces, source.velocities, -force)
+            heat = jnp.sum(force * u, axis=1)
+            productions.append(heat / reference.reference_temperature)
+            dissipated = dissipated + jnp.sum(heat)
+        for port in self.simple_drives:
+            velocities = self.layout.driven[port]
+            force = reference.drives[port].flow(t, None)
+            forces = _added(forces, velocities, force)
+            supplied = supplied + force @ v[velocities]
+        return forces, jnp.concatenate(productions), (supplied, dissipated)
+
+    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
+        """All generalised forces but those of constraints, and wrenches on bodies in their axes (None if none acts)."""
+        forces, _, _ = self.simple_forces(t, y[-1][0])
+        if not self.coupled:
+            return forces, None
+        return given_forces(self, others(self, t, geometry_of(self, y)), forces)
+
+    def velocity(self, v: Array, dv: Array, production: Array, kept: Array) -> Float[Array, " n"]:
+        """The trivialised velocity of the tree's state from its parts; `kept`: rates of the blocks that stay."""
+        return jnp.concatenate([v, dv, production, kept])[self.layout.velocity_source]
+
+    # -- constraints ----------------------------------------------------------------------------------------------
+
+    def violation(self, t, y: Own) -> Float[Array, " rows"]:
+        """The constraint rows beyond the tree at a state."""
+        return others(self, t, geometry_of(self, y)).rows
+
+    def closures(self, y: Own) -> Float[Array, " rows"]:
+        """The position-level residuals of those rows, zero where there is none."""
+        return self.reference.closures(self.expanded(y)[0])[self.layout.other_rows]
+
+    def regularity(self, y: Own) -> Float[Array, ""]:
+        """See `ReferenceDAE.regularity`."""
+        if not any(hasattr(component, "regularity") for component in self.reference.components):
+            return jnp.ones((), self.dtype)
+        return self.reference.regularity(self.expanded(y)[0])
+
+
+def _added(total: Array, places: np.ndarray, value: Array) -> Array:
+    """`value` added at `places`, which are distinct."""
+    flat = places.ravel()
+    if np.array_equal(flat, np.arange(total.shape[0])):
+        return total + value.ravel()
+    return total.at[flat].add(value.ravel())
+
+
+def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
+    """The tree formulation of a system at its present parameters; differentiable."""
+    return TreeDAE(reference, links_of(reference, layout), layout)

@@ -1,0 +1,89 @@
+"""Initial states of open trees: what is given stands, the rest is neutral, and bodies follow from the joints.
+
+Nothing has to be solved, so this costs one walk through the tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jmbs.lie import SE3, quaternion_to_rotation, rotate_back
+from jmbs.multibody import tree_dae
+from jmbs.simulation.state import State
+
+if TYPE_CHECKING:
+    from jmbs.simulation.model import Model
+
+
+def is_open_tree(model: Model) -> bool:
+    """Whether no constraint binds the tree, and bodies are given at most where no joint leads to them."""
+    if model.tree is None or model.tree.other_rows.size:
+        return False
+    return set(model.initial.get("bodies", {})) <= {name.removesuffix("/q") for name in _roots(model)}
+
+
+def assemble_open_tree(model: Model) -> State:
+    """The state of an open tree."""
+    layout: Any = model.tree
+    given = model.initial.get("joints", {})
+    blocks = [_coordinates(model, block, given) for block in layout.blocks[: len(layout.kept)]]
+    y = tuple(_with_states(model, blocks, layout))
+    roots = _roots(model)
+    if roots:
+        y = (*y, jnp.stack([_pose(model, name.removesuffix("/q")) for name in roots]))
+    velocities = [jnp.zeros(0, model.dtype)] * len(layout.tree.bodies)
+    for group in layout.tree.groups:
+        for name, body, places in zip(group.names, group.bodies, group.velocities, strict=True):
+            value = given.get(name, {}).get("v") if name else _twist(model, layout.tree.bodies[body])
+            velocities[body] = jnp.zeros(len(places), model.dtype) if value is None else value
+    y = (*y, jnp.concatenate([jnp.zeros(0, model.dtype), *velocities])[None])
+    x, twist = tree_dae(model.dae, layout).expanded(y)
+    block, rows = layout.momenta
+    x = list(x)
+    x[block] = x[block].at[rows].set(twist)
+    return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks))
+
+
+def _roots(model: Model) -> tuple[str, ...]:
+    layout: Any = model.tree
+    return layout.blocks[len(layout.kept)].junctions if len(layout.blocks) == len(layout.kept) + 2 else ()
+
+
+def _coordinates(model: Model, block, given) -> Array:
+    """Elements of a block that stays: given joint coordinates, else neutral."""
+    plan = model.dae.plan
+    joint_of = {plan.junction_of[f"{name}/pe", "q_r"]: name for name in model.layout.joints}
+    neutral = block.space.to_coordinates(block.space.identity(model.dtype))
+    values = [given.get(joint_of.get(name, ""), {}).get("q") for name in block.junctions]
+    rows = jnp.stack([neutral if value is None else value for value in values])
+    return jax.vmap(block.space.from_coordinates)(rows).astype(model.dtype)
+
+
+def _with_states(model: Model, blocks: list[Array], layout) -> list[Array]:
+    """The blocks with states that are given by junction name."""
+    for name, entry in model.initial.get("states", {}).items():
+        for i, block in enumerate(layout.blocks[: len(layout.kept)]):
+            if name in block.junctions:
+                blocks[i] = blocks[i].at[block.junctions.index(name)].set(entry["value"])
+    return blocks
+
+
+def _pose(model: Model, body: str) -> Array:
+    given = model.initial.get("bodies", {}).get(body, {})
+    pose = SE3.identity(model.dtype)
+    if given.get("quaternion") is not None:
+        pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
+    return pose if given.get("position") is None else pose.at[:, 3].set(given["position"])
+
+
+def _twist(model: Model, body: str) -> Array:
+    """The velocity of a free body in its own axes, from angular velocity there and velocity in world axes."""
+    given = model.initial.get("bodies", {}).get(body, {})
+    still = jnp.zeros(3, model.dtype)
+    spin = still if given.get("angular_velocity") is None else given["angular_velocity"]
+    velocity = still if given.get("velocity") is None else given["velocity"]
+    return jnp.concatenate([spin, rotate_back(_pose(model, body)[:, :3], velocity)])
