@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 import jmbs
 from jmbs.dae import velocity_field
 from jmbs.library.mechanics import closure_gap
+from jmbs.simulation.formulation import AbsoluteFormulation
 from jmbs.simulation.state import to_internal
 from jmbs.solvers import LieTerm, MuntheKaas, base_method
 
@@ -80,7 +81,7 @@ def mechanism(config: str, groups: Groups) -> Mechanism:
 
 def stepper(mech: Mechanism, method: str, field: Callable | None = None) -> Callable:
     """One step `(dae, x, dt) -> (x, whether an implicit stage was solved)`; Munthe-Kaas, no stabilisation."""
-    solver = MuntheKaas(base_method(method, STAGE_TOLERANCE), mech.model.manifold)
+    solver = MuntheKaas(base_method(method, STAGE_TOLERANCE), AbsoluteFormulation(mech.model.dae).manifold)
     term = LieTerm(field or velocity_field(False, None))
     dtype = mech.model.dtype
 

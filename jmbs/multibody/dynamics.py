@@ -21,7 +21,7 @@ from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, mass_m
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import subtract, times, vector
 
-DENSE_LIMIT = 32
+DENSE_LIMIT = 96
 """Up to so many velocities a single mechanism is quicker with a dense mass matrix than with walks of many steps."""
 
 
@@ -38,7 +38,8 @@ def inverse_dynamics(
     **Arguments:** `q`: elements by joint group; `loads`: wrenches on bodies, torque first, about their centres of mass,
     body axes.
     """
-    kin = kinematics(tree, links, q, v, dv, local=True)
+    # Derivatives go through here, and those of a walk are cheaper than those of doubling.
+    kin = kinematics(tree, links, q, v, dv, local=True, walk=True)
     return generalised_forces(tree, kin, _needed(links, kin, loads))
 
 
@@ -58,8 +59,8 @@ def forward_dynamics(
 @forward_dynamics.defjvp
 def _forward_dynamics_jvp(tree: Tree, primals, tangents):
     links, q, v, forces, loads = primals
-    solve = mass_solver(tree, links, q)
-    kin = kinematics(tree, links, q, v, local=True)
+    kin = kinematics(tree, links, q, v, local=True, walk=True)
+    solve = mass_solver(tree, links, q, kin)
     dv = solve(forces - generalised_forces(tree, kin, _needed(links, kin, loads)))
 
     # The checkpoint makes reverse mode keep the primal values alone, and not what the walk meets on its way.
@@ -72,18 +73,22 @@ def _forward_dynamics_jvp(tree: Tree, primals, tangents):
     return dv, solve(forces_dot - rate)
 
 
-def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]):
-    """A function that applies the inverse of the mass matrix, with one factorisation; differentiable to any order."""
+def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...], kin: TreeMotion | None = None):
+    """A function that applies the inverse of the mass matrix, with one factorisation; differentiable to any order.
+
+    **Arguments:** `kin`: the kinematics at `q`, local, at any velocities, if they are known.
+    """
     still = jnp.zeros(tree.n_velocities, links.mass.dtype)
     nothing = tuple(jnp.zeros_like(x) for x in links.weight)
     weightless = Links(links.joints, links.mass, links.inertia, nothing)
-    frozen = jax.tree.map(jax.lax.stop_gradient, (links, q))
-    kin = kinematics(tree, *frozen, still, local=True)
+    kin = kinematics(tree, links, q, still, local=True, walk=True) if kin is None else kin
+    # Solves are differentiated as solutions of their equations, never through the factorisation.
+    frozen, kin = jax.tree.map(jax.lax.stop_gradient, (links, kin))
     if tree.n_velocities <= DENSE_LIMIT:
-        lower = jnp.linalg.cholesky(mass_matrix(tree, frozen[0], kin), symmetrize_input=False)
+        lower = jnp.linalg.cholesky(mass_matrix(tree, frozen, kin), symmetrize_input=False)
         apply = functools.partial(solve_lower, lower)
     else:
-        factor = articulated_factor(tree, frozen[0], kin)
+        factor = articulated_factor(tree, frozen, kin)
         apply = functools.partial(articulated_solve, tree, factor)
 
     def multiply(x: Array) -> Array:

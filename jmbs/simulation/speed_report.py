@@ -125,7 +125,7 @@ def this_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **{package: _version(package) for package in ("jmbs", "jax", "jaxlib", "diffrax", "equinox")},
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "compilation_cache": bool(jax.config.read("jax_compilation_cache_dir")),
+        "compilation_cache": bool(jax.config.values["jax_compilation_cache_dir"]),
     }
 
 

@@ -57,7 +57,7 @@ def test_a_blow_up_is_written_with_its_time(tmp_path, capsys):
         ("bodies.rod.mass=-1", "bodies/rod/mass"),
         ("bodies.rod.mas=1", "bodies/rod/mas"),
         ("simulation.method=rk5", "simulation/method"),
-        ("simulation.formulation=tree", "simulation/formulation"),
+        ("simulation.formulation=forest", "simulation/formulation"),
     ],
 )
 def test_wrong_input_writes_nothing(tmp_path, capsys, override, where):

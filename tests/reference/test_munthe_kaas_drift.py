@@ -42,7 +42,7 @@ def model_of(config: str, group: str) -> jmbs.Model:
 def run(config: str, group: str, dt: float, t1: float = 1.0) -> tuple[list[float], float, jmbs.Trajectory]:
     """The largest gap of each joint (m) and the largest change of energy (J), with the trajectory."""
     model = model_of(config, group)
-    options = {"solver": "rk4", "dt": dt, "constraints": "none"}
+    options = {"solver": "rk4", "dt": dt, "constraints": "none", "formulation": "absolute"}
     trajectory = jmbs.simulate(model, model.initial_state(), t1=t1, save_every=0.01, **options)
     gaps = [float(np.linalg.norm(gap, axis=1).max()) for gap in joint_gaps(trajectory, case(FILES[config])["joints"])]
     return gaps, float(np.abs(trajectory.total - trajectory.total[0]).max()), trajectory

@@ -1,0 +1,156 @@
+"""Laws of the recursions: inverse and forward dynamics cancel, the mass matrix is that of kinetic energy, derivatives
+are those of finite differences, batches equal loops, and both ways of factorising agree."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import chain, humanoid
+
+import jmbs
+from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix, tree_dae
+from jmbs.multibody.articulated import articulated_factor, articulated_solve
+from jmbs.simulation.state import to_internal
+
+
+class Case:
+    """A tree with random velocities and forces."""
+
+    def __init__(self, mechanism):
+        self.model = jmbs.compile(mechanism)
+        dae = tree_dae(self.model.dae, self.model.tree)
+        y = dae.start(to_internal(self.model.dae, self.model.initial_state()))
+        self.tree, self.links, self.q = dae.layout.tree, dae.links, dae.elements(y)
+        rng = np.random.default_rng(0)
+        n = self.tree.n_velocities
+        self.v, self.forces, self.other = (jnp.asarray(rng.normal(size=n)) for _ in range(3))
+        self.loads = jnp.asarray(rng.normal(size=(len(self.tree.bodies), 6)))
+
+    def forward(self, v, forces, loads=None):
+        return forward_dynamics(self.tree, self.links, self.q, v, forces, self.loads if loads is None else loads)
+
+
+@pytest.fixture(scope="module")
+def robot() -> Case:
+    return Case(humanoid())
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> Case:
+    case = Case(chain(3, 0.7))
+    case.q = (case.q[0] + jnp.asarray([[0.3], [-0.8], [0.5]]),)
+    return case
+
+
+def test_inverse_and_forward_dynamics_cancel(robot):
+    @eqx.filter_jit
+    def there_and_back(links, q):
+        dv = forward_dynamics(robot.tree, links, q, robot.v, robot.forces, robot.loads)
+        return inverse_dynamics(robot.tree, links, q, robot.v, dv, robot.loads)
+
+    np.testing.assert_allclose(there_and_back(robot.links, robot.q), robot.forces, atol=1e-10)
+
+
+def test_mass_matrix_is_that_of_kinetic_energy_and_of_inverse_dynamics(robot):
+    motion = kinematics(robot.tree, robot.links, robot.q, robot.v, local=True)
+    lower = mass_matrix(robot.tree, robot.links, motion)
+    M = np.asarray(lower + jnp.tril(lower, -1).T)
+    zero = jnp.zeros_like(robot.v)
+    force = lambda dv: inverse_dynamics(robot.tree, robot.links, robot.q, zero, dv)  # noqa: E731
+    columns = jax.vmap(force, out_axes=1)(jnp.eye(len(zero))) - force(zero)[:, None]
+    np.testing.assert_allclose(M, columns, atol=1e-12 * np.abs(M).max() * 10)
+    body = motion.bodies
+    spin = jnp.stack([sum(R * w for R, w in zip(body.rotation[k::3], body.spin, strict=True)) for k in range(3)])
+    xx, xy, xz, yy, yz, zz = robot.links.inertia
+    J = jnp.stack([jnp.stack([xx, xy, xz]), jnp.stack([xy, yy, yz]), jnp.stack([xz, yz, zz])])
+    turning = jnp.einsum("in,ijn,jn->", spin, J, spin)
+    moving = jnp.sum(robot.links.mass * sum(v**2 for v in body.velocity))
+    np.testing.assert_allclose(robot.v @ M @ robot.v, turning + moving, rtol=1e-12)
+
+
+def test_articulated_bodies_factorise_the_mass_matrix(robot):
+    motion = kinematics(robot.tree, robot.links, robot.q, robot.v, local=True)
+    lower = mass_matrix(robot.tree, robot.links, motion)
+    M = lower + jnp.tril(lower, -1).T
+    solution = articulated_solve(robot.tree, articulated_factor(robot.tree, robot.links, motion), robot.forces)
+    np.testing.assert_allclose(M @ solution, robot.forces, atol=1e-10)
+
+
+def test_walking_and_doubling_agree(robot):
+    walked = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other, walk=True)
+    doubled = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other)
+    for a, b in zip(jax.tree.leaves(walked), jax.tree.leaves(doubled), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
+
+
+def test_a_batch_is_a_loop(robot):
+    """Batches take another way (articulated bodies, batch axis last) than single mechanisms."""
+    vs = jnp.stack([robot.v, robot.other, robot.v - robot.other])
+    masses = jnp.stack([robot.links.mass * k for k in (1.0, 1.1, 0.9)])
+
+    def run(v, mass):
+        links = eqx.tree_at(lambda tree: tree.mass, robot.links, mass)
+        return forward_dynamics(robot.tree, links, robot.q, v, robot.forces, robot.loads)
+
+    together = jax.jit(jax.vmap(run))(vs, masses)
+    alone = jax.jit(run)
+    for k in range(3):
+        np.testing.assert_allclose(together[k], alone(vs[k], masses[k]), rtol=1e-9, atol=1e-9)
+    nested = jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None))(vs[:2], masses[:2])
+    np.testing.assert_allclose(nested[1, 0], alone(vs[1], masses[0]), rtol=1e-9, atol=1e-9)
+
+
+def test_first_derivatives(pendulum):
+    """Forward and reverse mode against central differences, with respect to everything that is differentiable."""
+    case, step = pendulum, 1e-6
+
+    def run(scale, angle, v, forces, loads):
+        links = eqx.tree_at(lambda tree: tree.mass, case.links, case.links.mass * scale)
+        return forward_dynamics(case.tree, links, (case.q[0] + angle[:, None],), v, forces, loads) @ case.other
+
+    at = (jnp.ones(3), jnp.zeros(3), case.v, case.forces, case.loads)
+    gradient = jax.jit(jax.grad(run, argnums=(0, 1, 2, 3, 4)))(*at)
+    rng = np.random.default_rng(1)
+    along = tuple(jnp.asarray(rng.normal(size=x.shape)) for x in at)
+    run = jax.jit(run)
+    value = sum(jnp.sum(g * d) for g, d in zip(gradient, along, strict=True))
+    forward = jax.jvp(run, at, along)[1]
+    shifted = [run(*(x + sign * step * d for x, d in zip(at, along, strict=True))) for sign in (1, -1)]
+    np.testing.assert_allclose(forward, value, rtol=1e-11)
+    np.testing.assert_allclose((shifted[0] - shifted[1]) / (2 * step), value, rtol=1e-7)
+
+
+def test_second_derivatives(pendulum):
+    case, step = pendulum, 1e-5
+    run = lambda v: case.forward(v, case.forces) @ case.other  # noqa: E731
+    gradient = jax.jit(jax.grad(run))
+    hessian = jax.jit(jax.hessian(run))(case.v)
+    d = case.other
+    np.testing.assert_allclose(
+        hessian @ d, (gradient(case.v + step * d) - gradient(case.v - step * d)) / (2 * step), rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(hessian, hessian.T, atol=1e-10 * float(jnp.abs(hessian).max()))
+
+
+def test_derivatives_of_batches(pendulum):
+    case = pendulum
+    gradient = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)
+    vs = jnp.stack([case.v, case.other])
+    np.testing.assert_allclose(jax.vmap(gradient)(vs)[1], gradient(vs[1]), rtol=1e-9)
+    total = jax.grad(lambda vs: jnp.sum(jax.vmap(lambda v: case.forward(v, case.forces) @ case.other)(vs)))
+    np.testing.assert_allclose(total(vs)[1], gradient(vs[1]), rtol=1e-9)
+
+
+def test_large_trees_are_solved_by_articulated_bodies_alone(pendulum, monkeypatch):
+    case = pendulum
+    dense = case.forward(case.v, case.forces)
+    gradient = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)(case.v)
+    monkeypatch.setattr(dynamics, "DENSE_LIMIT", 0)
+    dynamics._batchable.cache_clear()
+    np.testing.assert_allclose(case.forward(case.v, case.forces), dense, rtol=1e-10)
+    again = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)(case.v)
+    np.testing.assert_allclose(again, gradient, rtol=1e-10)
+    dynamics._batchable.cache_clear()

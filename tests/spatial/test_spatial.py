@@ -1,0 +1,123 @@
+"""The algebra in components against matrices: compositions of motions, inverses, inertias seen from other points."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jmbs.lie import SO3, hat
+from jmbs.spatial import (
+    Inertia,
+    Motion,
+    compose,
+    freed,
+    inverse,
+    matrix,
+    momentum,
+    moved,
+    rest,
+    shifted,
+    symmetric,
+    turned,
+    vector,
+    with_body,
+)
+
+CLOSE = 1e-13
+
+
+def random_motion(seed: int) -> Motion:
+    rng = np.random.default_rng(seed)
+    R = matrix(SO3.exp(jnp.asarray(rng.normal(size=3))))
+    return Motion(R, *(vector(jnp.asarray(rng.normal(size=3))) for _ in range(5)))
+
+
+def entries(motion: Motion) -> np.ndarray:
+    return np.array(jax.tree.leaves(motion))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_motions_are_a_group(seed):
+    a, b, c = (random_motion(10 * seed + i) for i in range(3))
+    np.testing.assert_allclose(entries(compose(compose(a, b), c)), entries(compose(a, compose(b, c))), atol=50 * CLOSE)
+    still = rest(jnp.zeros(()))
+    np.testing.assert_allclose(entries(compose(a, inverse(a))), entries(still), atol=50 * CLOSE)
+    np.testing.assert_allclose(entries(compose(inverse(a), a)), entries(still), atol=50 * CLOSE)
+    np.testing.assert_allclose(entries(compose(still, a)), entries(a), atol=CLOSE)
+
+
+def test_composition_is_what_differentiating_poses_gives():
+    """Velocities and accelerations of `R_a R_b` and `r_a + R_a r_b`, with both motions functions of time."""
+    rng = np.random.default_rng(0)
+    coefficients = jnp.asarray(rng.normal(size=(2, 2, 3, 3)))
+
+    def pose(k: int, t):
+        turn, shift = (c[0] + c[1] * t + c[2] * t**2 for c in coefficients[k])
+        return SO3.exp(turn), shift
+
+    def motion_of(pose_at) -> Motion:
+        def spin(t):
+            R, dR = jax.jvp(lambda s: pose_at(s)[0], (t,), (1.0,))
+            W = dR @ R.T
+            return jnp.stack([W[2, 1], W[0, 2], W[1, 0]])
+
+        velocity = jax.jacfwd(lambda t: pose_at(t)[1])
+        t = jnp.asarray(0.3)
+        R, r = pose_at(t)
+        rates = spin(t), velocity(t), jax.jacfwd(spin)(t), jax.jacfwd(velocity)(t)
+        return Motion(matrix(R), vector(r), *(vector(x) for x in rates))
+
+    def product(t):
+        (Ra, ra), (Rb, rb) = pose(0, t), pose(1, t)
+        return Ra @ Rb, ra + Ra @ rb
+
+    composed = compose(motion_of(lambda t: pose(0, t)), motion_of(lambda t: pose(1, t)))
+    np.testing.assert_allclose(entries(composed), entries(motion_of(product)), atol=1e-11)
+
+
+def as_matrix(inertia: Inertia) -> np.ndarray:
+    xx, xy, xz, yy, yz, zz = (float(x) for x in inertia.angular)
+    J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    xx, xy, xz, yy, yz, zz = (float(x) for x in inertia.linear)
+    M = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    H = np.array([float(x) for x in inertia.coupling]).reshape(3, 3)
+    return np.block([[J, H], [H.T, M]])
+
+
+def test_articulated_inertias_are_symmetric_matrices():
+    rng = np.random.default_rng(1)
+    tensor = rng.normal(size=(3, 3))
+    tensor, mass, d = tensor @ tensor.T, 1.7, rng.normal(size=3)
+    zero = jnp.zeros(())
+    none = Inertia((zero,) * 6, (zero,) * 9, (zero,) * 6)
+    body = with_body(none, jnp.asarray(mass), symmetric(jnp.asarray(tensor)))
+    whole = np.block([[tensor, np.zeros((3, 3))], [np.zeros((3, 3)), mass * np.eye(3)]])
+    np.testing.assert_allclose(as_matrix(body), whole, atol=CLOSE)
+
+    away = shifted(body, vector(jnp.asarray(d)))
+    to_body = np.block([[np.eye(3), np.zeros((3, 3))], [-np.asarray(hat(jnp.asarray(d))), np.eye(3)]])
+    np.testing.assert_allclose(as_matrix(away), to_body.T @ whole @ to_body, atol=10 * CLOSE)
+
+    s = rng.normal(size=6)
+    U = momentum(away, vector(jnp.asarray(s[:3])), vector(jnp.asarray(s[3:])))
+    u = as_matrix(away) @ s
+    np.testing.assert_allclose(np.array([*U[0], *U[1]]), u, atol=10 * CLOSE)
+    yielded = freed(away, U, jnp.asarray(1 / (s @ u)))
+    np.testing.assert_allclose(as_matrix(yielded), as_matrix(away) - np.outer(u, u) / (s @ u), atol=10 * CLOSE)
+    np.testing.assert_allclose(as_matrix(yielded) @ s, 0, atol=20 * CLOSE)
+
+
+def test_wrenches_move_and_tensors_turn():
+    rng = np.random.default_rng(2)
+    R, d = SO3.exp(jnp.asarray(rng.normal(size=3))), jnp.asarray(rng.normal(size=3))
+    tensor = rng.normal(size=(3, 3))
+    tensor = jnp.asarray(tensor @ tensor.T)
+    np.testing.assert_allclose(
+        np.array(turned(matrix(R), symmetric(tensor))), np.array(symmetric(R @ tensor @ R.T)), atol=10 * CLOSE
+    )
+    torque, force = jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal(size=3))
+    np.testing.assert_allclose(
+        np.array(moved(vector(torque), vector(force), vector(d))), torque + jnp.cross(d, force), atol=CLOSE
+    )
