@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,8 +145,7 @@ def _testspeed(args: argparse.Namespace) -> int:
     from jmbs.simulation import measure_speed
 
     given = {"formulation": args.formulation, "precision": args.precision}
-    args.set += [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
-    mechanism, model = _compile(args)
+    mechanism, model = _compile(args, {key: value for key, value in given.items() if value is not None})
     path = _new_file(args, f"{mechanism.name}-speed.json")
     options = {"gradient": not args.no_gradient, "seed": mechanism.seed}
     report = measure_speed(model, args.batch, args.steps, args.dt, args.method, **options)
@@ -187,13 +187,18 @@ def _read(args: argparse.Namespace) -> Any:
         raise ModelError(str(args.config), error.strerror or str(error), "a config file that can be read") from error
 
 
-def _compile(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The mechanism that the config describes and its model, with float64 switched on if the config asks for it."""
+def _compile(args: argparse.Namespace, simulation: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+    """The mechanism that the config describes and its model, with float64 switched on if the config asks for it.
+
+    `simulation`: settings in place of the config's. Unlike `--set` they want no end time of a model that has none.
+    """
     import jax
 
     from jmbs.simulation import compile as compile_model
 
     mechanism = _read(args)
+    if simulation:
+        mechanism.simulation = dataclasses.replace(mechanism.simulation, **simulation)
     if mechanism.simulation.precision == "float64":
         jax.config.update("jax_enable_x64", True)
     return mechanism, compile_model(mechanism)

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.multibody.joints import Column
-from jmbs.multibody.kinematics import TreeMotion, select
+from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import Links, Nodes, Tree
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import (
@@ -32,6 +33,7 @@ from jmbs.spatial import (
     power,
     scale,
     shifted,
+    subtract,
     turned,
     with_body,
 )
@@ -122,8 +124,8 @@ def _nothing_gathered(zero: Array):
 
 
 def _joints(tree: Tree, kin: TreeMotion) -> Joint:
-    nodes, parent, r = tree.nodes, tree.forest.parent, kin.bodies.position
-    arm = tuple(x - select(parent >= 0, x[np.maximum(parent, 0)], jnp.zeros_like(x)) for x in r)
+    nodes, r = tree.nodes, kin.bodies.position
+    arm = subtract(r, Paths(tree.forest, walk=False).above(r))
     w, v = (tuple(_of_velocities(nodes, x) for x in part) for part in kin.columns)
     free = None if nodes.free.all() else jnp.asarray(nodes.free, r[0].dtype)
     return Joint((w, v), _at(nodes, arm, nodes.first), free)

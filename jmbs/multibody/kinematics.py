@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.graphs import Forest
 from jmbs.multibody.joints import Column
+from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import Links, Tree
-from jmbs.multibody.walks import outward
-from jmbs.spatial import Motion, add, compose, cross, rest, subtract, times, vector
+from jmbs.spatial import Motion, add, cross, scale, subtract, times, vector
 
 
 class TreeMotion(NamedTuple):
@@ -40,7 +39,7 @@ def kinematics(
     **Arguments:** `q`: elements by joint group, `(n, ..., *space.shape)`; `v`, `dv`: velocities and their rates
     `(n_v, ...)`, no rates meaning zero; the dots are a batch axis that all have, or none. `local`: put the first body
     of each tree at the origin, which changes no force and keeps small numbers small. `walk`: go from body to body
-    instead of composing by doubling, which pays for batches.
+    instead of doubling and multiplying by masks, which pays for batches and derivatives.
     """
     motions, columns = [], []
     for group, joints, element in zip(tree.groups, links.joints, q, strict=True):
@@ -53,12 +52,32 @@ def kinematics(
     if local:
         base = tree.forest.parent < 0
         relative = relative._replace(position=tuple(select(base, jnp.zeros_like(x), x) for x in relative.position))
-    bodies = (_walked if walk else _doubled)(tree.forest, relative)
+    bodies = _composed(Paths(tree.forest, walk), relative)
     if not columns:
         return TreeMotion(bodies, ((v, v, v), (v, v, v)))
     own = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *columns)
-    R: tuple = tuple(x[tree.body_of] for x in bodies.rotation)
+    R = tuple(x[tree.body_of] for x in bodies.rotation)
     return TreeMotion(bodies, (times(R, own[0]), times(R, own[1])))
+
+
+def _composed(paths: Paths, relative: Motion) -> Motion:
+    """Motions relative to the world from those relative to parents, as in textbooks on relative motion.
+
+    Rotations are multiplied along the paths from the roots; with world axes everything else is a sum along them.
+    """
+    rotation = paths.products(relative.rotation)
+    above = paths.above(rotation, identity=True)
+    out = lambda x: times(above, x)  # noqa: E731
+    arm, spin, velocity = out(relative.position), out(relative.spin), out(relative.velocity)
+    position, whole_spin = paths.sums((arm, spin))
+    turning = subtract(whole_spin, spin)
+    speed = add(cross(turning, arm), velocity)
+    change = add(cross(turning, spin), out(relative.spin_rate))
+    whole_velocity, spin_rate = paths.sums((speed, change))
+    bent = cross(turning, add(cross(turning, arm), scale(2.0, velocity)))
+    bent = add(bent, add(cross(subtract(spin_rate, change), arm), out(relative.acceleration)))
+    (acceleration,) = paths.sums((bent,))
+    return Motion(rotation, position, whole_spin, whole_velocity, spin_rate, acceleration)
 
 
 def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Array, "bodies 6"]) -> Array:
@@ -66,8 +85,7 @@ def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Ar
     kin = kinematics(tree, links, q, jnp.zeros(tree.n_velocities, twists.dtype))
     R, r = kin.bodies.rotation, kin.bodies.position
     w, v = times(R, vector(twists[:, :3])), times(R, vector(twists[:, 3:]))
-    parent = tree.forest.parent
-    above = lambda x: tuple(select(parent >= 0, c[np.maximum(parent, 0)], jnp.zeros_like(c)) for c in x)  # noqa: E731
+    above = Paths(tree.forest, walk=False).above
     spin = subtract(w, above(w))
     velocity = subtract(v, add(above(v), cross(above(w), subtract(r, above(r)))))
     relative = jnp.stack([*spin, *velocity], axis=-1)
@@ -79,34 +97,6 @@ def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Ar
             normal, rhs = jnp.einsum("nka,nla->nkl", S, S), jnp.einsum("nka,na->nk", S, relative[group.bodies])
             rates = rates.at[group.velocities].set(jnp.linalg.solve(normal, rhs[..., None])[..., 0])
     return rates
-
-
-def _doubled(forest: Forest, relative: Motion) -> Motion:
-    """Motions relative to the world, from those relative to parents: composed by doubling, in log(depth) rounds."""
-    if not forest.jumps:
-        return relative
-
-    def double(whole: Motion, up: Array) -> tuple[Motion, None]:
-        above = jax.tree.map(lambda x: x[jnp.maximum(up, 0)], whole)
-        return jax.tree.map(lambda new, old: select(up >= 0, new, old), compose(above, whole), whole), None
-
-    # A scan, so that compile time does not grow with the depth.
-    return jax.lax.scan(double, relative, jnp.asarray(np.stack(forest.jumps)))[0]
-
-
-def _walked(forest: Forest, relative: Motion) -> Motion:
-    """The same, one body after the other."""
-
-    def step(above: Motion, own: Motion) -> tuple[Motion, Motion]:
-        whole = compose(above, own)
-        return whole, whole
-
-    return outward(forest, step, rest(relative.position[0][0]), relative)
-
-
-def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:
-    """`a` where the mask `(n,)` of the first axis holds, else `b`."""
-    return jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b)
 
 
 def _ordered(parts: tuple[Array, ...], order: np.ndarray | None) -> Array:

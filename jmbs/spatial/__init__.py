@@ -1,7 +1,7 @@
 """Small spatial algebra in components, for the recursions of multibody dynamics."""
 
 from jmbs.spatial.inertia import Inertia, freed, momentum, moved, power, shifted, with_body
-from jmbs.spatial.motion import Motion, compose, inverse, rest
+from jmbs.spatial.motion import Motion, inverse
 from jmbs.spatial.vectors import (
     ENTRIES,
     Matrix,
@@ -36,7 +36,6 @@ __all__ = [
     "Vector",
     "add",
     "columns",
-    "compose",
     "cross",
     "dot",
     "freed",
@@ -47,7 +46,6 @@ __all__ = [
     "multiply",
     "multiply_transposed",
     "power",
-    "rest",
     "rows",
     "scale",
     "shifted",

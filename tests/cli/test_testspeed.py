@@ -119,6 +119,15 @@ def test_wrong_input_is_one_line_and_writes_nothing(wrong, words, tmp_path, caps
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_needs_no_end_time(tmp_path, capsys):
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+    joint = '<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>'
+    text = f'<robot name="arm"><link name="base"/><link name="arm">{inertial}</link>{joint}</robot>'
+    (tmp_path / "arm.urdf").write_text(text)
+    assert main(["testspeed", "arm.urdf", "--formulation", "absolute", "--batch", "0"]) == 2
+    assert capsys.readouterr().err.startswith("jmbs: arm.urdf: batch: found 0")
+
+
 def test_an_existing_file_is_kept_unless_forced(tmp_path, capsys):
     (tmp_path / "pendulum-speed.json").write_text("mine")
     assert main(["testspeed", PENDULUM]) == 2

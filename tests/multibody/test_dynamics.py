@@ -79,6 +79,24 @@ def test_articulated_bodies_factorise_the_mass_matrix(robot):
     np.testing.assert_allclose(M @ solution, robot.forces, atol=1e-10)
 
 
+def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
+    """Along a path through the joints' groups, with the velocities that it has there."""
+    tree, step = robot.tree, 1e-5
+
+    def at(s):
+        moved = []
+        for group, element in zip(tree.groups, robot.q, strict=True):
+            xi = s * robot.v[group.velocities] + 0.5 * s**2 * robot.other[group.velocities]
+            moved.append(jax.vmap(lambda q, xi, space=group.space: space.compose(q, space.exp(xi)))(element, xi))
+        return kinematics(tree, robot.links, tuple(moved), robot.v + s * robot.other, robot.other).bodies
+
+    bodies, before, after = (jax.jit(at)(s) for s in (0.0, -step, step))
+    for rate, of in (("velocity", "position"), ("acceleration", "velocity"), ("spin_rate", "spin")):
+        for k in range(3):
+            difference = (getattr(after, of)[k] - getattr(before, of)[k]) / (2 * step)
+            np.testing.assert_allclose(getattr(bodies, rate)[k], difference, atol=1e-6)
+
+
 def test_walking_and_doubling_agree(robot):
     walked = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other, walk=True)
     doubled = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other)

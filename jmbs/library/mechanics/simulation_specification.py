@@ -29,7 +29,7 @@ class SimulationSpec:
     - `t0`, `t1`, `save_every` in s; `t1` None: not said yet (then `save_every` may be None too); the default
       `save_every` is a hundredth of the span.
     - Either `dt` (s, fixed step; then `rtol` and `atol` are None) or tolerances; default both 1e-8, in float32 1e-5.
-    - `formulation`: tree, absolute, or None for the tree where there is one; `cut_joints`: joints that shall close
+    - `formulation`: tree, absolute, or None for the tree where nothing binds it; `cut_joints`: joints that shall close
       loops; `method`: one of `METHODS`; `constraints`: none, baumgarte or project;
       `precision`: float32 or float64; `max_steps`: None or a positive number of steps.
 

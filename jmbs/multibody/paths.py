@@ -1,0 +1,70 @@
+"""Products of rotations and sums of vectors along the paths from the roots to all bodies.
+
+A single mechanism has few bodies and should take few, large operations: rotations by doubling in log(depth) rounds,
+sums by a mask. Batches, and derivatives, walk from body to body, which is linear in their number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jmbs.graphs import Forest
+from jmbs.multibody.walks import outward
+from jmbs.spatial import Matrix, Vector, add, multiply
+
+IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Paths:
+    """The paths of a forest; `walk`: whether to go from node to node. Entries are `(nodes, ...)`."""
+
+    forest: Forest
+    walk: bool
+
+    def products(self, rotation: Matrix) -> Matrix:
+        """The product of the rotations from the root to each node."""
+        if not self.forest.jumps:
+            return rotation
+        if self.walk:
+            one = tuple(jnp.full_like(x[0], entry) for x, entry in zip(rotation, IDENTITY, strict=True))
+            return outward(self.forest, lambda above, own: (multiply(above, own),) * 2, one, rotation)
+
+        def double(whole: Matrix, up: Array) -> tuple[Matrix, None]:
+            above = tuple(x[jnp.maximum(up, 0)] for x in whole)
+            return tuple(select(up >= 0, a, b) for a, b in zip(multiply(above, whole), whole, strict=True)), None
+
+        # A scan, so that compile time does not grow with the depth.
+        return jax.lax.scan(double, rotation, jnp.asarray(np.stack(self.forest.jumps)))[0]
+
+    def sums(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
+        """The sums of vectors from the root to each node."""
+        if not self.forest.jumps:
+            return vectors
+        if self.walk:
+            none = tuple(tuple(jnp.zeros_like(x[0]) for x in v) for v in vectors)
+            step = lambda above, own: (tuple(map(add, above, own)),) * 2  # noqa: E731
+            return outward(self.forest, step, none, vectors)
+        whole = jnp.stack([x for v in vectors for x in v])
+        reach = jnp.asarray(self.forest.reach, whole.dtype)
+        total = jnp.einsum("ij,kj...->ki...", reach, whole)
+        return tuple(tuple(total[3 * k : 3 * k + 3]) for k in range(len(vectors)))
+
+    def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:
+        """The entries of each node's parent; at roots zero, or those of the identity matrix."""
+        parent = self.forest.parent
+        at_roots = IDENTITY if identity else (0.0,) * len(entries)
+        return tuple(
+            select(parent >= 0, x[np.maximum(parent, 0)], jnp.full_like(x, root))
+            for x, root in zip(entries, at_roots, strict=True)
+        )
+
+
+def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:
+    """`a` where the mask `(n,)` of the first axis holds, else `b`."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (a.ndim - 1)), a, b)
