@@ -57,7 +57,7 @@ def agreement(seed: int, bodies: int, loops: int) -> None:
 
 
 def _close(found, wanted, tolerance: float) -> None:
-    scale = float(jnp.max(jnp.abs(wanted)))
+    scale = max(1.0, float(jnp.max(jnp.abs(wanted))))
     assert float(jnp.max(jnp.abs(found - wanted))) <= tolerance * scale
 
 
