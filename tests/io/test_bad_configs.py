@@ -170,7 +170,7 @@ BAD_VALUES = {
     "step and tolerance": ({"simulation.tolerance": "{rtol: 1.0e-6}"}, "simulation", "both", "only one"),
     "adaptive rk4": ({"simulation.method": "rk4", "simulation.dt": "null"}, "simulation/dt", "nothing", "fixed step"),
     "method": ({"simulation.method": "tsit"}, "simulation/method", "tsit", "nearest known is tsit5"),
-    "formulation": ({"simulation.formulation": "forest"}, "simulation/formulation", "forest", "tree or absolute"),
+    "formulation": ({"simulation.formulation": "forest"}, "simulation/formulation", "forest", "tree, absolute"),
     "ggl": ({"simulation.constraints": "ggl"}, "simulation/constraints", "ggl", "ggl is not available"),
     "precision": ({"simulation.precision": "float16"}, "simulation/precision", "float16", "float32"),
     "max_steps": ({"simulation.max_steps": "0"}, "simulation/max_steps", "0", "positive whole"),
