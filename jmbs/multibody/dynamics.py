@@ -2,20 +2,23 @@
 
 `M(q) dv + b(q, v) = forces`: inverse dynamics evaluates the left side by one walk through the tree; forward dynamics
 solves for `dv`. The derivative of forward dynamics is that of inverse dynamics at constant `dv`, followed by one solve
-with the factorisation at hand; recursions and factorisations are never differentiated.
+with the mass matrix; recursions and factorisations are never differentiated.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
-from jmbs.multibody.joints import Column, GeneralJoints
+from jmbs.multibody.batches import Changes, Inputs, batchable
+from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, mass_matrix, solve_lower
 from jmbs.multibody.tree import Links, Tree
@@ -39,8 +42,8 @@ def inverse_dynamics(
     body axes.
     """
     # Derivatives go through here, and those of a walk are cheaper than those of doubling.
-    kin = kinematics(tree, links, q, v, dv, local=True, walk=True)
-    return generalised_forces(tree, kin, _needed(links, kin, loads))
+    kin = kinematics(tree, links, q, v, dv, local=True, walk=True, differentiable=True)
+    return generalised_forces(tree, kin, _needed(links, kin, loads), walk=True)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -53,43 +56,117 @@ def forward_dynamics(
     loads: Float[Array, "bodies 6"] | None = None,
 ) -> Float[Array, " n_v"]:
     """Rates of the velocities under generalised forces and `loads`; arguments as `inverse_dynamics`."""
-    return _batchable(tree)(links, q, v, forces, loads)
+    return batchable(functools.partial(_rates, tree), ())(Inputs(links, q, v, forces, loads), (), ())[0]
 
 
-@forward_dynamics.defjvp
+@functools.partial(forward_dynamics.defjvp, symbolic_zeros=True)
 def _forward_dynamics_jvp(tree: Tree, primals, tangents):
-    links, q, v, forces, loads = primals
-    kin = kinematics(tree, links, q, v, local=True, walk=True)
-    solve = mass_solver(tree, links, q, kin)
-    dv = solve(forces - generalised_forces(tree, kin, _needed(links, kin, loads)))
-
-    # The checkpoint makes reverse mode keep the primal values alone, and not what the walk meets on its way.
-    @jax.checkpoint
-    def residual_rate(primals, dv, tangents):
-        return jax.jvp(lambda links, q, v, loads: inverse_dynamics(tree, links, q, v, dv, loads), primals, tangents)[1]
-
-    links_dot, q_dot, v_dot, forces_dot, loads_dot = tangents
-    rate = residual_rate((links, q, v, loads), dv, (links_dot, q_dot, v_dot, loads_dot))
-    return dv, solve(forces_dot - rate)
+    dv = forward_dynamics(tree, *primals)
+    is_zero = lambda x: isinstance(x, SymbolicZero)  # noqa: E731
+    leaves = jax.tree.leaves(Inputs(*tangents), is_leaf=is_zero)
+    return dv, _rate_of_solution(tree, Inputs(*primals), dv, tuple(None if is_zero(x) else x for x in leaves))
 
 
-def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...], kin: TreeMotion | None = None):
-    """A function that applies the inverse of the mass matrix, with one factorisation; differentiable to any order.
+def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Float[Array, " n_v"]:
+    """How `dv` changes with the inputs.
 
-    **Arguments:** `kin`: the kinematics at `q`, local, at any velocities, if they are known.
+    It solves the linear system `d(inverse dynamics - forces) = 0` for the change of `dv`; and for the inputs' changes
+    as well, so that these are its right-hand side. JAX differentiates, transposes and batches linear systems; how this
+    one and its transpose are solved is said here.
     """
+    changing = tuple(x is not None for x in changes)
+    if not any(changing):
+        return jnp.zeros_like(dv)
+    # JAX transposes a linear system only if its whole right-hand side is linear in what changes; this zero is.
+    zero = sum(jnp.sum(x.ravel()[:0]) for x in changes if x is not None)
+    nothing = jnp.broadcast_to(zero, dv.shape)
+
+    def system(unknown):
+        rates, changes = unknown
+        return _residual_rate(tree, inputs, dv, changes, rates), changes
+
+    def solve(_, given):
+        rhs, changes = given
+        return batchable(functools.partial(_solved, tree), changing)(inputs, (dv, rhs), changes)[0], changes
+
+    def solve_transposed(_, given):
+        cotangent, others = given
+        function = functools.partial(_solved_transposed, tree, changing)
+        weights, derivatives = batchable(function, changing)(inputs, (dv, cotangent), ())
+        return weights, jax.tree.map(jnp.add, others, derivatives)
+
+    return jax.lax.custom_linear_solve(system, (nothing, changes), solve, solve_transposed)[0]
+
+
+def _residual_rate(tree: Tree, inputs: Inputs, dv: Array, changes: Changes, rates: Array | None) -> Array:
+    """How inverse dynamics less the forces changes with the inputs and, if given, the `rates` of `dv`."""
+    leaves, structure = jax.tree.flatten(inputs)
+    which = [k for k, change in enumerate(changes) if change is not None]
+
+    def residual(changed: list[Array], dv: Array) -> Array:
+        now = list(leaves)
+        for k, x in zip(which, changed, strict=True):
+            now[k] = x
+        links, q, v, forces, loads = structure.unflatten(now)
+        return inverse_dynamics(tree, links, q, v, dv, loads) - forces
+
+    at, along = [leaves[k] for k in which], [changes[k] for k in which]
+    if rates is None:
+        return jax.jvp(lambda changed: residual(changed, dv), (at,), (along,))[1]
+    return jax.jvp(residual, (at, dv), (along, rates))[1]
+
+
+def _rates(tree: Tree, batch: bool, inputs: Inputs, _, __) -> tuple[Array, Changes]:
+    links, q, v, forces, loads = inputs
+    kin = kinematics(tree, links, q, v, local=True, walk=batch)
+    needed = _needed(links, kin, loads)
+    if _dense(tree, batch):
+        lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
+        return solve_lower(lower, forces - generalised_forces(tree, kin, needed)), ()
+    return articulated_accelerations(tree, links, kin, needed, forces), ()
+
+
+def _solved(tree: Tree, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
+    """The change of `dv` that makes the residual change by the right-hand side."""
+    dv, rhs = vectors
+    kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True, walk=batch)
+    rate = _residual_rate(tree, inputs, dv, changes, None)
+    return _factorised(tree, inputs.links, kin, batch)(rhs - rate), ()
+
+
+def _solved_transposed(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, vectors, _):
+    """The residual's multipliers, and what the inputs' changes do through them."""
+    (dv, cotangent), structure = vectors, jax.tree.structure(inputs)
+    links, q, v, _, loads = inputs
+    joints = structure.unflatten(changing).links.joints
+    varied = tuple(any(jax.tree.leaves(j)) for j in joints)
+    at = linearisation(tree, links, q, v, dv, varied, walk=batch)
+    weights = _factorised(tree, links, at.kin, batch)(cotangent)
+    by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights)
+    derivatives = jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
+    return weights, tuple(-x if wanted else None for wanted, x in zip(changing, derivatives, strict=True))
+
+
+def _dense(tree: Tree, batch: bool) -> bool:
+    return not batch and tree.n_velocities <= DENSE_LIMIT
+
+
+def _factorised(tree: Tree, links: Links, kin: TreeMotion, batch: bool) -> Callable[[Array], Array]:
+    """A function that applies the inverse of the mass matrix, with one factorisation."""
+    if _dense(tree, batch):
+        lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
+        return functools.partial(solve_lower, lower)
+    return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin))
+
+
+def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:
+    """A function that applies the inverse of the mass matrix, with one factorisation; differentiable to any order."""
     still = jnp.zeros(tree.n_velocities, links.mass.dtype)
     nothing = tuple(jnp.zeros_like(x) for x in links.weight)
     weightless = Links(links.joints, links.mass, links.inertia, nothing)
-    kin = kinematics(tree, links, q, still, local=True, walk=True) if kin is None else kin
     # Solves are differentiated as solutions of their equations, never through the factorisation.
-    frozen, kin = jax.tree.map(jax.lax.stop_gradient, (links, kin))
-    if tree.n_velocities <= DENSE_LIMIT:
-        lower = jnp.linalg.cholesky(mass_matrix(tree, frozen, kin), symmetrize_input=False)
-        apply = functools.partial(solve_lower, lower)
-    else:
-        factor = articulated_factor(tree, frozen, kin)
-        apply = functools.partial(articulated_solve, tree, factor)
+    frozen = jax.lax.stop_gradient((links, q))
+    apply = _factorised(tree, frozen[0], kinematics(tree, *frozen, still, local=True, walk=True), batch=False)
 
     def multiply(x: Array) -> Array:
         return inverse_dynamics(tree, weightless, q, still, x)
@@ -107,60 +184,3 @@ def _needed(links: Links, kin: TreeMotion, loads: Array | None) -> Column:
         return torque, force
     R = kin.bodies.rotation
     return subtract(torque, times(R, vector(loads[..., :3]))), subtract(force, times(R, vector(loads[..., 3:])))
-
-
-@functools.cache
-def _batchable(tree: Tree):
-    """Forward dynamics without derivatives: of one tree, and of batches, whose axis goes last."""
-
-    @custom_vmap
-    def one(links, q, v, forces, loads):
-        kin = kinematics(tree, links, q, v, local=True)
-        needed = _needed(links, kin, loads)
-        if tree.n_velocities > DENSE_LIMIT:
-            return articulated_accelerations(tree, links, kin, needed, forces)
-        lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
-        return solve_lower(lower, forces - generalised_forces(tree, kin, needed))
-
-    @one.def_vmap
-    def batched(size, in_batched, *args):
-        links, q, v, forces, loads = _trailing(size, in_batched, args)
-        kin = kinematics(tree, links, q, v, local=True, walk=True)
-        return articulated_accelerations(tree, links, kin, _needed(links, kin, loads), forces).T, True
-
-    return one
-
-
-def _trailing(size: int, in_batched, args):
-    """Arguments with their batch axis where the recursions want it, of size one where there is none.
-
-    Components have it last; joint elements, loads and motions, which are evaluated member by member, have it second.
-    """
-    links, q, v, forces, loads = args
-    in_links, in_q, in_v, in_forces, in_loads = in_batched
-    whole = functools.partial(_second, size)
-    joints = tuple(_trailing_joints(size, flags, j) for flags, j in zip(in_links.joints, links.joints, strict=True))
-    in_bodies = in_links.mass, in_links.inertia, in_links.weight
-    by_body = jax.tree.map(_last, in_bodies, (links.mass, links.inertia, links.weight))
-    v = _last(in_v, v)
-    v = jnp.broadcast_to(v, (v.shape[0], size))
-    loads = None if loads is None else whole(in_loads, loads)
-    mass, inertia, weight = by_body
-    return Links(joints, mass, inertia, weight), jax.tree.map(whole, in_q, q), v, _last(in_forces, forces), loads
-
-
-def _trailing_joints(size: int, flags, joints):
-    moved = jax.tree.map(_last, flags, joints)
-    if not isinstance(joints, GeneralJoints):
-        return moved
-    batched = any(jax.tree.leaves(flags.motion))
-    motion = jax.tree.map(functools.partial(_second, size), flags.motion, joints.motion) if batched else joints.motion
-    return GeneralJoints(motion, moved.before, moved.after, moved.columns, joints.reversed, batched)
-
-
-def _last(batched: bool, x: Array) -> Array:
-    return jnp.moveaxis(x, 0, -1) if batched else x[..., None]
-
-
-def _second(size: int, batched: bool, x: Array) -> Array:
-    return jnp.moveaxis(x, 0, 1) if batched else jnp.broadcast_to(x[:, None], (x.shape[0], size, *x.shape[1:]))

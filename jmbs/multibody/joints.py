@@ -6,6 +6,7 @@ prismatic and screw joints share a group and a formula. All others are asked for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -138,6 +139,9 @@ class GeneralJoints(eqx.Module):
         return eqx.filter_vmap(lambda _, m, *rest: inner(m, *rest))(counter, self.motion, *values)
 
 
+Joints = OneParameterJoints | GeneralJoints
+
+
 def basis(motion, n: int, dtype) -> Array:
     """The constant tangents `(n, 6, k)` of stacked lower pairs."""
     return eqx.filter_vmap(lambda _, m: m.basis(dtype))(jnp.arange(n), motion)
@@ -150,17 +154,18 @@ def _moving(rotation: Matrix, position: Vector, columns, u, du, rates) -> Motion
     nothing = (zero, zero, zero)
     if not u:
         return Motion(rotation, position, nothing, nothing, nothing, nothing)
-    w, v = _combined(columns, u)
+    w, v = combined(columns, u)
     spin_rate, acceleration = nothing, cross(w, v)
     for parts, factors in ((columns, du), (rates, u)):
         if parts is not None and factors is not None:
-            angular, linear = _combined(parts, factors)
+            angular, linear = combined(parts, factors)
             spin_rate, acceleration = add(spin_rate, angular), add(acceleration, linear)
     spin_rate = nothing if du is None and rates is None else out(spin_rate)
     return Motion(rotation, position, out(w), out(v), spin_rate, out(acceleration))
 
 
-def _combined(columns, factors) -> Column:
+def combined(columns: Sequence[Column], factors: Sequence[Array]) -> Column:
+    """The sum of twists times factors."""
     (w, v), *others = [(scale(f, c[0]), scale(f, c[1])) for c, f in zip(columns, factors, strict=True)]
     for angular, linear in others:
         w, v = add(w, angular), add(v, linear)
@@ -177,12 +182,16 @@ def _transported(i: Array, frame: Frame) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def evaluated_once(function, x: Array):
-    """`function(x)`, entry by entry, for an expensive function whose values are used in many places.
+def evaluated_once(function, *args):
+    """`function(*args)`, entry by entry of the first axis, for values that are expensive and used in many places.
 
-    Compilers would evaluate it anew in every one of them. They do not look into loops, so this is one of two rounds.
+    Compilers would evaluate them anew in every one of those. They do not look into loops, so this is one of two rounds.
     """
-    n = x.shape[0]
-    padded = jnp.concatenate([x, x[: n % 2]]) if n % 2 else x
-    halves = jax.lax.map(function, padded.reshape(2, -1, *x.shape[1:]))
-    return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:n], halves)
+    n = jax.tree.leaves(args)[0].shape[0]
+
+    def halves(x: Array) -> Array:
+        padded = jnp.concatenate([x, x[: n % 2]]) if n % 2 else x
+        return padded.reshape(2, -1, *x.shape[1:])
+
+    values = jax.lax.map(lambda xs: function(*xs), jax.tree.map(halves, args))
+    return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:n], values)

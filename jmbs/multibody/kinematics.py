@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.multibody.joints import Column
+from jmbs.multibody.joints import Column, Joints
 from jmbs.multibody.paths import Paths, select
-from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import Motion, add, cross, scale, subtract, times, vector
+from jmbs.multibody.tree import JointGroup, Links, Tree
+from jmbs.spatial import Matrix, Motion, Vector, add, cross, multiply, scale, subtract, times, transpose, vector
 
 
 class TreeMotion(NamedTuple):
@@ -33,31 +34,73 @@ def kinematics(
     dv: Array | None = None,
     local: bool = False,
     walk: bool = False,
+    differentiable: bool = False,
 ) -> TreeMotion:
     """Poses, velocities and accelerations of all bodies.
 
     **Arguments:** `q`: elements by joint group, `(n, ..., *space.shape)`; `v`, `dv`: velocities and their rates
     `(n_v, ...)`, no rates meaning zero; the dots are a batch axis that all have, or none. `local`: put the first body
     of each tree at the origin, which changes no force and keeps small numbers small. `walk`: go from body to body
-    instead of doubling and multiplying by masks, which pays for batches and derivatives.
+    instead of doubling and multiplying by masks, which pays for batches and derivatives. `differentiable`: see
+    `relative_motions`.
     """
-    motions, columns = [], []
-    for group, joints, element in zip(tree.groups, links.joints, q, strict=True):
-        places = group.velocities.T
-        motion, own = joints.relative(element, [v[p] for p in places], None if dv is None else [dv[p] for p in places])
-        motions.append(motion)
-        columns += own
-    relative = jax.tree.map(lambda *parts: _ordered(parts, tree.order), *motions)
-    relative = jax.tree.map(lambda x: jnp.broadcast_to(x, (x.shape[0], *v.shape[1:])), relative)
+    return composed(tree, *relative_motions(tree, links.joints, q, v, dv, differentiable), local, walk)
+
+
+def relative_motions(
+    tree: Tree, joints: tuple[Joints, ...], q: tuple[Array, ...], v: Array, dv: Array | None, differentiable: bool
+) -> tuple[Motion, list[tuple[Column, ...]]]:
+    """How bodies move relative to their parents; and by joint group their twists per velocity, in their own axes.
+
+    **Arguments:** `differentiable`: take derivatives along rotations only, whatever the elements' entries are.
+    """
+    parts = [relative_motion(*group, v, dv) for group in zip(tree.groups, joints, q, strict=True)]
+    motions, columns = [motion for motion, _ in parts], [own for _, own in parts]
+    if differentiable:
+        motions = [m._replace(rotation=_orthonormal(m.rotation)) for m in motions]
+    return by_body(tree, motions, v.shape[1:]), columns
+
+
+def relative_motion(
+    group: JointGroup, joints: Joints, element: Array, v: Array, dv: Array | None
+) -> tuple[Motion, tuple[Column, ...]]:
+    """The same of one group, in its order; `v`, `dv` of the whole tree."""
+    places = group.velocities.T
+    return joints.relative(element, [v[p] for p in places], None if dv is None else [dv[p] for p in places])
+
+
+def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
+    """What joint groups have, as arrays `(bodies, *batch)`."""
+    whole = jax.tree.map(lambda *x: _ordered(x, tree.order), *parts)
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (x.shape[0], *batch)), whole)
+
+
+def composed(
+    tree: Tree, relative: Motion, columns: list[tuple[Column, ...]], local: bool = False, walk: bool = False
+) -> TreeMotion:
+    """Motions relative to the world from those relative to parents; see `kinematics`."""
     if local:
-        base = tree.forest.parent < 0
-        relative = relative._replace(position=tuple(select(base, jnp.zeros_like(x), x) for x in relative.position))
+        relative = relative._replace(position=from_first_bodies(tree, relative.position))
     bodies = _composed(Paths(tree.forest, walk), relative)
-    if not columns:
-        return TreeMotion(bodies, ((v, v, v), (v, v, v)))
-    own = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *columns)
+    own = [c for group in columns for c in group]
+    if not own:
+        nothing = jnp.zeros((0, *relative.position[0].shape[1:]), relative.position[0].dtype)
+        return TreeMotion(bodies, ((nothing,) * 3, (nothing,) * 3))
+    w, v = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *own)
     R = tuple(x[tree.body_of] for x in bodies.rotation)
-    return TreeMotion(bodies, (times(R, own[0]), times(R, own[1])))
+    return TreeMotion(bodies, (times(R, w), times(R, v)))
+
+
+def from_first_bodies(tree: Tree, vectors: Vector) -> Vector:
+    """The vectors, zero at the first body of each tree."""
+    base = tree.forest.parent < 0
+    return tuple(select(base, jnp.zeros_like(x), x) for x in vectors)
+
+
+def _orthonormal(R: Matrix) -> Matrix:
+    """`R (3 - R^T R) / 2`: a rotation as it is, but with derivatives along rotations only."""
+    square = multiply(transpose(R), R)
+    return tuple(1.5 * a - 0.5 * b for a, b in zip(R, multiply(R, square), strict=True))
 
 
 def _composed(paths: Paths, relative: Motion) -> Motion:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.lie import SE3, Free
-from jmbs.multibody.joints import Frame, GeneralJoints, OneParameterJoints, basis
+from jmbs.multibody.joints import Frame, GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout, Segment
 from jmbs.multibody.tree import Links
 from jmbs.spatial import matrix, symmetric, vector
@@ -25,7 +25,7 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     return Links(joints, mass, symmetric(inertia), vector(weight))
 
 
-def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> OneParameterJoints | GeneralJoints:
+def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     if not source.constraints:
         identity = jnp.broadcast_to(SE3.identity(reference.reference_temperature.dtype), (n, 3, 4))
         return GeneralJoints.of(Free(), _frame(identity), _frame(identity), False)

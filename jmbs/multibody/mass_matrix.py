@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.paths import Paths
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import add, cross, dot, scale, subtract, symmetric_times, turned
 
@@ -20,13 +21,16 @@ def body_wrenches(links: Links, kin: TreeMotion) -> Column:
     return torque, subtract(scale(links.mass, body.acceleration), links.weight)
 
 
-def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column) -> Float[Array, " n_v"]:
-    """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m."""
+def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool = False) -> Float[Array, " n_v"]:
+    """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m.
+
+    **Arguments:** `walk`: as in `kinematics`.
+    """
     torque, force = wrench
     r, (w, v) = kin.bodies.position, about_origin(tree, kin)
-    whole = jnp.stack([*add(torque, cross(r, force)), *force], axis=-1)
-    carried = subtree_sums(tree, whole)[tree.body_of]
-    return jnp.sum(jnp.stack([c * carried[..., k] for k, c in enumerate((*w, *v))]), axis=0)
+    carried = Paths(tree.forest, walk).carried((add(torque, cross(r, force)), force))
+    torque, force = (tuple(x[tree.body_of] for x in part) for part in carried)
+    return dot(w, torque) + dot(v, force)
 
 
 def subtree_sums(tree: Tree, x: Array) -> Array:

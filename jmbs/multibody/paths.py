@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
-from jmbs.multibody.walks import outward
+from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import Matrix, Vector, add, multiply
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -50,9 +50,21 @@ class Paths:
             none = tuple(tuple(jnp.zeros_like(x[0]) for x in v) for v in vectors)
             step = lambda above, own: (tuple(map(add, above, own)),) * 2  # noqa: E731
             return outward(self.forest, step, none, vectors)
+        return self._combined(self.forest.reach, vectors)
+
+    def carried(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
+        """The sums of vectors over each node and all behind it."""
+        if not self.forest.jumps:
+            return vectors
+        if self.walk:
+            none = tuple(tuple(jnp.zeros_like(x[0]) for x in v) for v in vectors)
+            step = lambda behind, own: (tuple(map(add, behind, own)),) * 2  # noqa: E731
+            return inward(self.forest, step, none, vectors)
+        return self._combined(self.forest.reach.T, vectors)
+
+    def _combined(self, mask: np.ndarray, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
         whole = jnp.stack([x for v in vectors for x in v])
-        reach = jnp.asarray(self.forest.reach, whole.dtype)
-        total = jnp.einsum("ij,kj...->ki...", reach, whole)
+        total = jnp.einsum("ij,kj...->ki...", jnp.asarray(mask, whole.dtype), whole)
         return tuple(tuple(total[3 * k : 3 * k + 3]) for k in range(len(vectors)))
 
     def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:

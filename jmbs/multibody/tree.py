@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
-from jmbs.multibody.joints import GeneralJoints, OneParameterJoints
+from jmbs.multibody.joints import Joints
 from jmbs.spatial import Symmetric, Vector
 
 
@@ -118,7 +118,7 @@ class Links(eqx.Module):
     `weight` N (world axes).
     """
 
-    joints: tuple[OneParameterJoints | GeneralJoints, ...]
+    joints: tuple[Joints, ...]
     mass: Array
     inertia: Symmetric
     weight: Vector

@@ -3,6 +3,8 @@ are those of finite differences, batches equal loops, and both ways of factorisi
 
 from __future__ import annotations
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from mechanisms import chain, humanoid
 
 import jmbs
 from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix, tree_dae
+from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
 from jmbs.simulation.state import to_internal
 
@@ -162,13 +165,96 @@ def test_derivatives_of_batches(pendulum):
     np.testing.assert_allclose(total(vs)[1], gradient(vs[1]), rtol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def mixed() -> Case:
+    """A ball joint, one with twists that change, a rigid one, hinges and a slide, in a tree with a branch."""
+    mechanism = jmbs.Mechanism("mixed", gravity=(0.0, 0.0, -9.81))
+    below, above = {"position": [0.0, 0.1, -0.3]}, {"position": [0.1, 0.0, 0.4]}
+    joints = ("spherical", "ground"), ("universal", "a"), ("revolute", "b"), ("fixed", "a"), ("prismatic", "d")
+    for name, (kind, parent) in zip("abcde", joints, strict=True):
+        mechanism.add_body(name, mass=1.3, inertia=[0.1, 0.2, 0.25])
+        axes = {"axis": [1.0, 0.0, 0.0], "axis2": [0.0, 1.0, 0.0]} if kind == "universal" else {}
+        mechanism.add_joint(f"to_{name}", kind, parent, name, below, above, **axes)
+    return Case(mechanism)
+
+
+def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
+    """On both ways through the tree, with derivatives by joints' parameters (`varied`) and without."""
+    case = mixed
+
+    def power(links, q, v, loads):
+        return case.other @ inverse_dynamics(case.tree, links, q, v, case.forces, loads)
+
+    @functools.partial(jax.jit, static_argnums=(0, 1))
+    def by_hand(walk, varied, links, q, v, loads):
+        at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), walk)
+        return power_gradient(case.tree, links, at, loads, case.other)
+
+    at = case.links, case.q, case.v, case.loads
+    expected = jax.jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
+    nothing = lambda links: eqx.tree_at(lambda x: x.joints, links, ())  # noqa: E731
+    for walk, varied in ((False, False), (True, True)):
+        found, wanted = by_hand(walk, varied, *at), expected
+        if not varied:
+            found, wanted = ((nothing(x[0]), *x[1:]) for x in (found, wanted))
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-11 * float(jnp.max(jnp.abs(b), initial=1.0)))
+
+
+@pytest.mark.slow
+def test_derivatives_along_rotations():
+    """First and second derivatives of a spherical joint with a hinge behind it, against central differences."""
+    mechanism = jmbs.Mechanism("two", gravity=(0.0, 0.0, -9.81))
+    for name in ("upper", "lower"):
+        mechanism.add_body(name, mass=1.3, inertia=[0.1, 0.2, 0.25])
+    mechanism.add_joint("ball", "spherical", "ground", "upper", None, {"position": [0.1, 0.0, 0.4]})
+    hinge = {"position": [0.0, 0.1, -0.3]}
+    mechanism.add_joint("hinge", "revolute", "upper", "lower", hinge, {"position": [0.0, 0.0, 0.2]}, axis=[0, 1, 0])
+    case = Case(mechanism)
+
+    def at(xi):
+        moved = []
+        for group, element in zip(case.tree.groups, case.q, strict=True):
+            step = xi[group.velocities]
+            moved.append(jax.vmap(lambda q, x, space=group.space: space.compose(q, space.exp(x)))(element, step))
+        return forward_dynamics(case.tree, case.links, tuple(moved), case.v, case.forces, case.loads) @ case.other
+
+    gradient, hessian = jax.jit(jax.grad(at)), jax.jit(jax.hessian(at))
+    here, step = 0.3 * case.forces, 1e-5
+    value = jax.jit(at)
+    unit = np.eye(4)
+    differences = [(value(here + step * e) - value(here - step * e)) / (2 * step) for e in unit]
+    np.testing.assert_allclose(gradient(here), differences, rtol=1e-6, atol=1e-6)
+    differences = [(gradient(here + step * e) - gradient(here - step * e)) / (2 * step) for e in unit]
+    np.testing.assert_allclose(hessian(here), differences, rtol=1e-6, atol=1e-5)
+
+
+def test_derivatives_of_batches_with_shared_parameters(mixed):
+    """Masses and joints that all members share, elements and velocities that they do not."""
+    case = mixed
+    vs = jnp.stack([case.v, case.other])
+
+    def run(links, q, v):
+        return forward_dynamics(case.tree, links, q, v, case.forces, case.loads) @ case.other
+
+    @jax.jit
+    @functools.partial(jax.grad, argnums=(0, 1, 2))
+    def together(links, q, vs):
+        return jnp.sum(jax.vmap(run, in_axes=(None, None, 0))(links, q, vs))
+
+    alone = jax.jit(jax.grad(run, argnums=(0, 1, 2)))
+    parts = [alone(case.links, case.q, v) for v in vs]
+    expected = jax.tree.map(jnp.add, parts[0][:2], parts[1][:2])
+    found = together(case.links, case.q, vs)
+    for a, b in zip(jax.tree.leaves(found), [*jax.tree.leaves(expected), [p[2] for p in parts]], strict=True):
+        np.testing.assert_allclose(a, jnp.asarray(b), atol=1e-10 * float(jnp.max(jnp.abs(jnp.asarray(b)), initial=1.0)))
+
+
 def test_large_trees_are_solved_by_articulated_bodies_alone(pendulum, monkeypatch):
     case = pendulum
     dense = case.forward(case.v, case.forces)
     gradient = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)(case.v)
     monkeypatch.setattr(dynamics, "DENSE_LIMIT", 0)
-    dynamics._batchable.cache_clear()
     np.testing.assert_allclose(case.forward(case.v, case.forces), dense, rtol=1e-10)
     again = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)(case.v)
     np.testing.assert_allclose(again, gradient, rtol=1e-10)
-    dynamics._batchable.cache_clear()

@@ -1,0 +1,267 @@
+"""Derivatives of inverse dynamics backwards: the gradient of the power that it takes from given velocities.
+
+Of `P = sum_k weights_k tau_k(q, v, dv)` at constant `dv` and `weights`. Bodies that moved with velocities `weights`
+would have the twists `mu`, and `P` is the sum over bodies of `mu` times the wrench that each needs. Turning or shifting
+one joint carries all behind it along as one rigid body. Seen from there only what comes from before the joint changes,
+so that sums over all behind each joint say everything. About a common point they are
+
+    F = sum of needed wrenches,  H = sum of I mu,  E = sum of dP/dV + V x* I mu (a couple),  N = sum of weight x mu
+
+where `x*` is the cross product of twists with wrenches and `dP/dV` is by the twist in a body's Newton-Euler equations.
+Compare the closed forms of Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.multibody.joints import Column, OneParameterJoints, combined, evaluated_once
+from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
+from jmbs.multibody.paths import Paths, select
+from jmbs.multibody.tree import JointGroup, Links, Tree
+from jmbs.spatial import (
+    Matrix,
+    Motion,
+    Symmetric,
+    Vector,
+    add,
+    cross,
+    dot,
+    multiply,
+    power,
+    scale,
+    subtract,
+    symmetric_times,
+    times,
+    transposed_times,
+    turned,
+    vector,
+)
+
+
+class Linearisation(NamedTuple):
+    """Inverse dynamics at a point, ready to be differentiated.
+
+    **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
+    group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
+    all; `kin`: the motion of the whole tree; `walk`, as there.
+    """
+
+    relative: Motion
+    columns: list[tuple[Column, ...]]
+    pulls: list[Callable | None]
+    kin: TreeMotion
+    walk: bool
+
+
+def linearisation(
+    tree: Tree,
+    links: Links,
+    q: tuple[Array, ...],
+    v: Float[Array, " n_v"],
+    dv: Float[Array, " n_v"],
+    varied: tuple[bool, ...],
+    walk: bool,
+) -> Linearisation:
+    """See `Linearisation`; arguments as in `inverse_dynamics`. Arrays may have a batch axis, as in `kinematics`.
+
+    **Arguments:** `varied`: by group, whether derivatives by the joints' parameters are wanted.
+    """
+    motions, columns, pulls = [], [], []
+    for group, joints, element, any_varied in zip(tree.groups, links.joints, q, varied, strict=True):
+
+        def of(joints, element, v, group=group):
+            motion, own = relative_motion(group, joints, element, v, dv)
+            shape = len(group.bodies), *v.shape[1:]
+            return jax.tree.map(lambda x: jnp.broadcast_to(x, shape), (motion, own))
+
+        if isinstance(joints, OneParameterJoints) and not any_varied:
+            (motion, own), pull = of(joints, element, v), None
+        else:
+            (motion, own), pull = jax.vjp(of, joints, element, v)
+        motions.append(motion)
+        columns.append(own)
+        pulls.append(pull)
+    relative = by_body(tree, motions, v.shape[1:])
+    kin = composed(tree, relative, columns, local=True, walk=walk)
+    return Linearisation(relative, columns, pulls, kin, walk)
+
+
+def power_gradient(
+    tree: Tree, links: Links, at: Linearisation, loads: Float[Array, "bodies 6"] | None, weights: Float[Array, " n_v"]
+) -> tuple[Links, tuple[Array, ...], Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
+    """The gradient of `weights @ inverse_dynamics(...)` at constant `dv`, by `links`, `q`, `v` and `loads`.
+
+    It is zero by the parameters of joints that were not varied.
+    """
+    paths, body = Paths(tree.forest, at.walk), at.kin.bodies
+    own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
+    twist = tuple(times(body.rotation, x) for x in by_body(tree, own, weights.shape[1:]))
+    mu = _carried_along(tree, paths, at.relative, body, twist)
+    sums, by_parameter, by_loads = _bodies(paths, links, body, mu, loads)
+    above = paths.above(body.rotation, identity=True)
+    fields = _by_fields(above, at.relative, body, mu, sums)
+    of_bodies = jax.tree.map(lambda x: x[tree.body_of], (fields.pose, fields.velocity))
+    by_turning, by_v = (power(at.kin.columns, wrench) for wrench in of_bodies)
+    joints, by_q = [], []
+    for group, pull, own in zip(tree.groups, at.pulls, links.joints, strict=True):
+        if pull is None:
+            joints.append(jax.tree.map(jnp.zeros_like, own))
+            by_q.append(by_turning[group.velocities[:, 0], ..., None])
+        else:
+            whole = above, at.relative, body.rotation, twist, fields
+            here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
+            by_motion, by_column = _by_relative(_once(paths), tree.forest.parent[group.bodies] < 0, *here)
+            by_columns = tuple(jax.tree.map(lambda x, p=p: weights[p] * x, by_column) for p in group.velocities.T)
+            of_joints, of_elements, of_v = pull((by_motion, by_columns))
+            joints.append(of_joints)
+            by_q.append(of_elements)
+            by_v = select(np.isin(np.arange(tree.n_velocities), group.velocities), of_v, by_v)
+    return Links(tuple(joints), *by_parameter), tuple(by_q), by_v, by_loads
+
+
+def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:
+    """Of each joint of a group, the twist relative to the parent at velocities `weights`, in the child's axes."""
+    if columns:
+        return combined(columns, [weights[p] for p in group.velocities.T])
+    nothing = jnp.zeros((len(group.bodies), *weights.shape[1:]), weights.dtype)
+    return (nothing,) * 3, (nothing,) * 3
+
+
+def _carried_along(tree: Tree, paths: Paths, relative: Motion, body: Motion, twist: Column) -> Column:
+    """Twists of bodies from those relative to their parents, world axes."""
+    arm = times(paths.above(body.rotation, identity=True), from_first_bodies(tree, relative.position))
+    (spin,) = paths.sums((twist[0],))
+    (velocity,) = paths.sums((add(cross(subtract(spin, twist[0]), arm), twist[1]),))
+    return spin, velocity
+
+
+class Sums(NamedTuple):
+    """Over each body and all behind it, about the body's centre of mass: see the module's docstring."""
+
+    F: Column
+    H: Column
+    E: Vector
+    N: Vector
+
+
+def _bodies(paths: Paths, links: Links, body: Motion, mu: Column, loads: Array | None):
+    """What each body contributes, summed; and the derivatives by masses, inertias, weights, and by loads."""
+    (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
+    mass, J = links.mass, _once(paths)(turned, R, links.inertia)
+    by = lambda x: symmetric_times(J, x)  # noqa: E731
+    Jw, Jk = by(w), by(kappa)
+    torque = add(by(body.spin_rate), cross(w, Jw))
+    force = subtract(scale(mass, body.acceleration), links.weight)
+    if loads is not None:
+        torque = subtract(torque, times(R, vector(loads[..., :3])))
+        force = subtract(force, times(R, vector(loads[..., 3:])))
+    couple = add(subtract(cross(w, Jk), cross(kappa, Jw)), by(cross(kappa, w)))
+    couple = add(couple, scale(2.0 * mass, cross(v, m)))
+    pushed = scale(mass, m)
+    terms = add(torque, cross(r, force)), force, add(Jk, cross(r, pushed)), pushed, couple, cross(links.weight, m)
+    T, F, L, H, E, N = paths.carried(terms)
+    sums = Sums((subtract(T, cross(r, F)), F), (subtract(L, cross(r, H)), H), E, N)
+    own_kappa, own_m = transposed_times(R, kappa), transposed_times(R, m)
+    by_inertia = _by_inertia(own_kappa, *(transposed_times(R, x) for x in (body.spin_rate, w)))
+    by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=-1)
+    return sums, (dot(m, body.acceleration), by_inertia, scale(-1.0, m)), by_loads
+
+
+def _by_inertia(kappa: Vector, alpha: Vector, w: Vector) -> Symmetric:
+    """The derivative of `kappa . (J alpha + w x J w)` by the components of `J`."""
+    k = cross(kappa, w)
+    pair = lambda i, j: kappa[i] * alpha[j] + k[i] * w[j]  # noqa: E731
+    xy, xz, yz = (pair(i, j) + pair(j, i) for i, j in ((0, 1), (0, 2), (1, 2)))
+    return pair(0, 0), xy, xz, pair(1, 1), yz, pair(2, 2)
+
+
+class Fields(NamedTuple):
+    """Derivatives by relative poses, velocities, accelerations and twists as fields that stay in the parent; each is a
+    wrench about the child's centre of mass, world axes."""
+
+    pose: Column
+    velocity: Column
+    acceleration: Column
+    twist: Column
+
+
+def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: Sums) -> Fields:
+    F, H, E, N = sums
+    V = body.spin, body.velocity
+    A = body.spin_rate, subtract(body.acceleration, cross(*V))
+    VH = _crossed(V, H)
+    inner = subtract(E, VH[0]), scale(-1.0, VH[1])
+    pose = _sum(_crossed(mu, F), _crossed(A, H), _crossed(V, inner))
+    # The body's velocity and its parent's, at the same point.
+    both = tuple(
+        subtract(scale(2.0, x), times(above, y)) for x, y in zip(V, (relative.spin, relative.velocity), strict=True)
+    )
+    moved = _crossed(both, H)
+    return Fields((subtract(N, pose[0]), scale(-1.0, pose[1])), (subtract(E, moved[0]), scale(-1.0, moved[1])), H, F)
+
+
+def _by_relative(
+    once: Callable, first: np.ndarray, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
+) -> tuple[Motion, Column]:
+    """The derivatives by relative motions, in the parents' axes, and by twists that turn with the child, in its axes.
+
+    **Arguments:** `once`: how to evaluate what is used in many places; `first` bodies of their trees have no position.
+    """
+    turn, *rest = once(_by_values, above, relative, twist, fields)
+    x, y, z = once(lambda R, turn: scale(0.5, transposed_times(R, turn)), above, turn)
+    nothing = jnp.zeros_like(x)
+    by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative.rotation)
+    by_position, *others = (transposed_times(above, x) for x in rest)
+    by_position = tuple(select(first, jnp.zeros_like(x), x) for x in by_position)
+    by_twist = tuple(transposed_times(rotation, x) for x in fields.twist)
+    return Motion(by_rotation, by_position, *others), by_twist
+
+
+def _by_values(above: Matrix, relative: Motion, twist: Column, fields: Fields) -> tuple[Vector, ...]:
+    """Derivatives by what fields are at the child's centre of mass, which changes when that is shifted."""
+    (turn, shift), (by_spin, by_velocity), H, F = fields
+    spin, velocity, spin_rate = (times(above, x) for x in (relative.spin, relative.velocity, relative.spin_rate))
+    for linear, angular in ((by_velocity, spin), (H[1], spin_rate), (F[1], twist[0])):
+        shift = subtract(shift, cross(linear, angular))
+    turn = add(turn, add(cross(twist[0], F[0]), cross(twist[1], F[1])))
+    by_spin = subtract(by_spin, cross(velocity, H[1]))
+    by_velocity = subtract(by_velocity, cross(H[1], spin))
+    return turn, shift, by_spin, by_velocity, *H
+
+
+def _crossed(twist: Column, wrench: Column) -> Column:
+    """`twist x* wrench`, both about the same point."""
+    (w, v), (torque, force) = twist, wrench
+    return add(cross(w, torque), cross(v, force)), cross(w, force)
+
+
+def _sum(*wrenches: Column) -> Column:
+    first, *others = wrenches
+    for torque, force in others:
+        first = add(first[0], torque), add(first[1], force)
+    return first
+
+
+def _once(paths: Paths):
+    """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
+    return evaluated_once if paths.walk else lambda function, *args: function(*args)
+
+
+def _crossed(twist: Column, wrench: Column) -> Column:
+    """`twist x* wrench`, both about the same point."""
+    (w, v), (torque, force) = twist, wrench
+    return add(cross(w, torque), cross(v, force)), cross(w, force)
+
+
+def _sum(*wrenches: Column) -> Column:
+    first, *others = wrenches
+    for torque, force in others:
+        first = add(first[0], torque), add(first[1], force)
+    return first
