@@ -117,7 +117,8 @@ def power_gradient(
         else:
             whole = above, at.relative, body.rotation, twist, fields
             here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
-            by_motion, by_column = _by_relative(_once(paths), tree.forest.parent[group.bodies] < 0, *here)
+            first = jnp.asarray(tree.forest.parent[group.bodies] < 0)
+            by_motion, by_column = evaluated_once(_by_relative, first, *here)
             by_columns = tuple(jax.tree.map(lambda x, p=p: weights[p] * x, by_column) for p in group.velocities.T)
             of_joints, of_elements, of_v = pull((by_motion, by_columns))
             joints.append(of_joints)
@@ -208,14 +209,14 @@ def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: 
 
 
 def _by_relative(
-    once: Callable, first: np.ndarray, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
+    first: np.ndarray, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
 ) -> tuple[Motion, Column]:
     """The derivatives by relative motions, in the parents' axes, and by twists that turn with the child, in its axes.
 
-    **Arguments:** `once`: how to evaluate what is used in many places; `first` bodies of their trees have no position.
+    **Arguments:** `first`: which are first bodies of their trees; these have no position.
     """
-    turn, *rest = once(_by_values, above, relative, twist, fields)
-    x, y, z = once(lambda R, turn: scale(0.5, transposed_times(R, turn)), above, turn)
+    turn, *rest = evaluated_once(_by_values, above, relative, twist, fields)
+    x, y, z = evaluated_once(lambda R, turn: scale(0.5, transposed_times(R, turn)), above, turn)
     nothing = jnp.zeros_like(x)
     by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative.rotation)
     by_position, *others = (transposed_times(above, x) for x in rest)
