@@ -22,7 +22,7 @@ from jmbs.simulation.run_settings import RunSettings
 from jmbs.simulation.state import State, to_internal
 from jmbs.simulation.status import Status, message
 from jmbs.simulation.trajectory import Trajectory
-from jmbs.solvers import LieTerm, MuntheKaas
+from jmbs.solvers import LieTerm, MuntheKaas, fixed_steps
 
 FIRST_STEP = 1e-3
 """First step of adaptive runs, s, or a tenth of the first saving interval if that is less. Always given: diffrax's own
@@ -63,8 +63,9 @@ def simulate(
     - `formulation`: tree or absolute; the default is the tree where no loop or other constraint binds it.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
     - `max_steps`: of an adaptive run.
-    - `adjoint`: auto (direct for fixed steps, checkpoint for adaptive ones), direct (forward and reverse), checkpoint
-      (reverse, least memory), forward; or a diffrax adjoint.
+    - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
+      checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps. Adaptive
+      steps: direct (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
       the trajectory has a status, and NaN after the failure.
@@ -99,45 +100,59 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
     account = jnp.zeros(len(ACCOUNT) + len(model.dae.plan.irreversible) if audit else 0, dtype)
     treat = projection(type(formulation), audit) if run.constraints == "project" else None
     solver = MuntheKaas(run.solver, formulation.manifold, treat)
+    term = LieTerm(velocity_field(audit, run.baumgarte))
     times = jnp.asarray(ts, dtype)
-    span = float(ts[-1] - ts[0])
     if len(ts) == 1:
         saved, result = jax.tree.map(lambda leaf: leaf[None], (y0, account)), diffrax.RESULTS.successful
         end = times[0], dae.regularity(y0)
         stats = {"steps": jnp.asarray(0), "accepted": jnp.asarray(0), "rejected": jnp.asarray(0)}
+    elif run.grid is not None and isinstance(run.adjoint, str):
+        checkpoint = run.adjoint == "checkpoint"
+        meter = progress_meter(progress)
+        moved = fixed_steps(term, solver, (y0, account), dae, run.grid, run.ts, checkpoint, meter)
+        saved, result, (t, (y, _)) = moved.saved, moved.result, moved.end
+        end = t, dae.regularity(y)
+        stats = {"steps": moved.steps, "accepted": moved.steps, "rejected": jnp.asarray(0)}
     else:
-        if run.dt is not None:
-            controller, dt0 = diffrax.StepTo(ts=jnp.asarray(run.grid, dtype)), None
-        else:
-            assert run.rtol is not None and run.atol is not None
-            pid = diffrax.PIDController(rtol=run.rtol, atol=run.atol, dtmin=1e-13 * span)
-            controller = diffrax.ClipStepSizeController(pid, step_ts=times)
-            dt0 = jnp.asarray(min(FIRST_STEP, 0.1 * float(ts[1] - ts[0])), dtype)
-        solution = diffrax.diffeqsolve(
-            LieTerm(velocity_field(audit, run.baumgarte)),
-            solver,
-            t0=times[0],
-            t1=times[-1],
-            dt0=dt0,
-            y0=(y0, account),
-            args=dae,
-            saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_end))),
-            stepsize_controller=controller,
-            adjoint=run.adjoint,
-            max_steps=run.max_steps,
-            throw=False,
-            progress_meter=progress_meter(progress),
-        )
-        ys: Any = solution.ys
-        (saved, end), result = ys, solution.result
-        end = jax.tree.map(lambda leaf: leaf[-1], end)
-        stats = {
-            "steps": solution.stats["num_steps"],
-            "accepted": solution.stats["num_accepted_steps"],
-            "rejected": solution.stats["num_rejected_steps"],
-        }
+        saved, end, result, stats = _by_diffrax(term, solver, run, (y0, account), dae, progress)
     consistent = formulation.inconsistency(times[0], x0) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
     return trajectory_of(model, run, formulation, times, saved, result, end, stats, audit, consistent)
+
+
+def _by_diffrax(term: LieTerm, solver: MuntheKaas, run: RunSettings, y0, dae: Any, progress: bool):
+    """States at saved times, where the run ended, its result and statistics, by diffrax's own loop."""
+    dtype, ts = dae.dtype, run.ts
+    times = jnp.asarray(ts, dtype)
+    if run.grid is not None:
+        controller, dt0 = diffrax.StepTo(ts=jnp.asarray(run.grid, dtype)), None
+    else:
+        assert run.rtol is not None and run.atol is not None
+        pid = diffrax.PIDController(rtol=run.rtol, atol=run.atol, dtmin=1e-13 * float(ts[-1] - ts[0]))
+        controller = diffrax.ClipStepSizeController(pid, step_ts=times)
+        dt0 = jnp.asarray(min(FIRST_STEP, 0.1 * float(ts[1] - ts[0])), dtype)
+    solution = diffrax.diffeqsolve(
+        term,
+        solver,
+        t0=times[0],
+        t1=times[-1],
+        dt0=dt0,
+        y0=y0,
+        args=dae,
+        saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_end))),
+        stepsize_controller=controller,
+        adjoint=run.adjoint,
+        max_steps=run.max_steps,
+        throw=False,
+        progress_meter=progress_meter(progress),
+    )
+    ys: Any = solution.ys
+    saved, end = ys
+    stats = {
+        "steps": solution.stats["num_steps"],
+        "accepted": solution.stats["num_accepted_steps"],
+        "rejected": solution.stats["num_rejected_steps"],
+    }
+    return saved, jax.tree.map(lambda leaf: leaf[-1], end), solution.result, stats
 
 
 def _end(t, y, dae):

@@ -19,6 +19,10 @@ BAUMGARTE_STEPS = 20.0
 ADJOINTS = ("auto", "direct", "checkpoint", "forward")
 
 
+DIRECT_STEPS = 1000
+"""Up to so many fixed steps reverse mode keeps what it needs of all of them."""
+
+
 class RunSettings:
     """The resolved settings of one run; hashable by value of what decides the compiled program."""
 
@@ -60,7 +64,7 @@ class RunSettings:
         if self.dt is not None:
             self.grid = _grid(self.ts, self.dt)
             self.max_steps = len(self.grid) - 1
-        self.adjoint = _adjoint(adjoint, self.dt is not None)
+        self.adjoint = _adjoint(adjoint, None if self.grid is None else self.max_steps)
 
     def _key(self):
         grid = None if self.grid is None else self.grid.tobytes()
@@ -129,16 +133,17 @@ def _grid(ts: np.ndarray, dt: float) -> np.ndarray:
     return np.concatenate(pieces)
 
 
-def _adjoint(adjoint, fixed: bool) -> diffrax.AbstractAdjoint:
+def _adjoint(adjoint, steps: int | None) -> str | diffrax.AbstractAdjoint:
+    """What differentiation goes through: the name of a way for fixed `steps`, or diffrax's for adaptive ones (None)."""
     if not isinstance(adjoint, str):
         return adjoint
+    if adjoint not in ADJOINTS:
+        raise ModelError("adjoint", show(adjoint), f"one of {', '.join(ADJOINTS)}, or a diffrax adjoint")
+    if steps is not None:
+        return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and steps > DIRECT_STEPS) else "direct"
     match adjoint:
-        case "auto":
-            return diffrax.DirectAdjoint() if fixed else diffrax.RecursiveCheckpointAdjoint()
         case "direct":
             return diffrax.DirectAdjoint()
-        case "checkpoint":
-            return diffrax.RecursiveCheckpointAdjoint()
         case "forward":
             return diffrax.ForwardMode()
-    raise ModelError("adjoint", show(adjoint), f"one of {', '.join(ADJOINTS)}, or a diffrax adjoint")
+    return diffrax.RecursiveCheckpointAdjoint()

@@ -12,6 +12,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 
@@ -62,6 +63,26 @@ class _ChartTerm(diffrax.AbstractTerm):
 
     def prod(self, vf, control):
         return vf * control
+
+
+def explicit_step(
+    tableau: diffrax.ButcherTableau, term: diffrax.AbstractTerm, t0, t1, y: Float[Array, " n"], args
+) -> Float[Array, " n"]:
+    """`y` after one step of an explicit Runge-Kutta method: a loop over its stages that compiles once."""
+    stages = len(tableau.b_sol)
+    a = np.zeros((stages, stages))
+    for row, lower in enumerate(tableau.a_lower):
+        a[row + 1, : row + 1] = lower
+    nodes = np.concatenate([[0.0], tableau.c])
+    a, b, c = (jnp.asarray(x, y.dtype) for x in (a, tableau.b_sol, nodes))
+
+    def stage(slopes, x):
+        k, weights, node = x
+        slope = term.vf(t0 + node * (t1 - t0), y + (t1 - t0) * (weights @ slopes), args)
+        return slopes.at[k].set(slope), None
+
+    slopes, _ = jax.lax.scan(stage, jnp.zeros((stages, *y.shape), y.dtype), (jnp.arange(stages), a, c))
+    return y + (t1 - t0) * (b @ slopes)
 
 
 class ChartInterpolation(diffrax.AbstractLocalInterpolation):
@@ -145,11 +166,23 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
         zero = self.manifold.zero(y0)
         state = self.solver.init(chart, t0, t1, zero, args)
         phi, error, chart_info, _, result = self.solver.step(chart, t0, t1, zero, args, state, True)
+        y1, result = self._moved(t1, y0, phi, args, result)
+        ambient_error = None if error is None else self.manifold.lift(y1, error)
+        info = {"y0": y0, "y1": y1, "chart_info": chart_info, "manifold": self.manifold}
+        return y1, ambient_error, info, None, result
+
+    def advance(self, terms, t0, t1, y0, args):
+        """The state after a step and its result, without error estimate and dense output."""
+        if not isinstance(self.solver, diffrax.AbstractERK):
+            y1, _, _, _, result = self.step(terms, t0, t1, y0, args, None, True)
+            return y1, result
+        chart = _ChartTerm(terms, self.manifold, y0)
+        phi = explicit_step(self.solver.tableau, chart, t0, t1, self.manifold.zero(y0), args)
+        return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
+
+    def _moved(self, t1, y0, phi, args, result):
         y1 = self.manifold.retract(y0, phi)
         if self.project is not None:
             y1 = self.project(t1, y1, args)
-        ambient_error = None if error is None else self.manifold.lift(y1, error)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)])
-        result = diffrax.RESULTS.where(jnp.all(finite), result, diffrax.RESULTS.nonfinite)  # pyright: ignore[reportArgumentType]
-        info = {"y0": y0, "y1": y1, "chart_info": chart_info, "manifold": self.manifold}
-        return y1, ambient_error, info, None, result
+        return y1, diffrax.RESULTS.where(jnp.all(finite), result, diffrax.RESULTS.nonfinite)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,79 @@
+"""Fixed steps: one scan over all of them, which both modes of differentiation go through at little cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from jmbs.solvers.munthe_kaas import MuntheKaas
+
+
+class FixedRun(NamedTuple):
+    """**Arguments:** states at saved times, `(times, ...)`, NaN after a failure; time (s) and state at the end, or at
+    the failure; the result; the number of steps."""
+
+    saved: PyTree
+    end: tuple[Float[Array, ""], PyTree]
+    result: Any
+    steps: Int[Array, ""]
+
+
+def fixed_steps(
+    term: diffrax.AbstractTerm,
+    solver: MuntheKaas,
+    y0: PyTree,
+    args: PyTree,
+    grid: np.ndarray,
+    times: np.ndarray,
+    checkpoint: bool,
+    meter: diffrax.AbstractProgressMeter,
+) -> FixedRun:
+    """Integrates along `grid` (s), which contains the `times` to save and starts with the first of them.
+
+    **Arguments:** `checkpoint`: reverse mode keeps only about as many states as the root of the number of steps and
+    computes the others anew.
+    """
+    if hasattr(solver.solver, "scan_kind"):
+        # An implicit method's loop over stages in a form that both modes of differentiation go through.
+        solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
+    successful = diffrax.RESULTS.successful
+    total, dtype = len(grid) - 1, jnp.result_type(*jax.tree.leaves(y0))
+
+    def step(carry, x):
+        (t, y, result, count), saved, metered = carry
+        before, after, row, wanted = x
+        going = wanted & (result == successful)
+        new, outcome = solver.advance(term, before, after, y, args)
+        t, y = jax.tree.map(lambda a, b: jnp.where(going, a, b), (after, new), (t, y))
+        result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
+        state = t, y, result, count + going
+        good = result == successful
+        saved = jax.tree.map(lambda rows, leaf: rows.at[row].set(jnp.where(good, leaf, jnp.nan)), saved, y)
+        metered = meter.step(metered, (after - grid[0]) / (grid[-1] - grid[0]))
+        return (state, saved, metered), None
+
+    rows = np.searchsorted(times, grid[1:])
+    # The last row takes what is not asked for.
+    rows = np.where(times[np.minimum(rows, len(times) - 1)] == grid[1:], rows, len(times))
+    saved = jax.tree.map(lambda leaf: jnp.zeros((len(times) + 1, *leaf.shape), leaf.dtype).at[0].set(leaf), y0)
+    chunk = math.isqrt(total - 1) + 1 if checkpoint else total
+    pad = lambda x, last: np.concatenate([x, np.full(-len(x) % chunk, last, x.dtype)])  # noqa: E731
+    xs = pad(grid[:-1], grid[-1]), pad(grid[1:], grid[-1]), pad(rows, len(times)), pad(np.ones(total, bool), False)
+    xs = jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype == grid.dtype else None), xs)
+    carry = (xs[0][0], y0, successful, jnp.asarray(0)), saved, meter.init()
+    if checkpoint:
+        inner = jax.checkpoint(lambda carry, xs: jax.lax.scan(step, carry, xs), prevent_cse=False)
+        pieces = jax.tree.map(lambda x: x.reshape(-1, chunk), xs)
+        carry, _ = jax.lax.scan(inner, carry, pieces)
+    else:
+        carry, _ = jax.lax.scan(step, carry, xs)
+    (t, y, result, count), saved, metered = carry
+    meter.close(metered)
+    return FixedRun(jax.tree.map(lambda rows: rows[:-1], saved), (t, y), result, count)
