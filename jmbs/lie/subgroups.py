@@ -23,7 +23,7 @@ from jmbs.lie.se2 import SE2
 from jmbs.lie.se3 import SE3
 from jmbs.lie.so3 import SO3, rotation_polynomial
 from jmbs.lie.types import Matrix3, Pose, Scalar, Twists, Vector3
-from jmbs.lie.vectors import dot, multiply
+from jmbs.lie.vectors import dot, multiply, rotate_back
 
 XYZ = ("x", "y", "z")
 WXYZ = ("qw", "qx", "qy", "qz")
@@ -50,6 +50,11 @@ class AbstractJointMotion(eqx.Module):
     def inclusion(self, q: Array) -> Pose:
         """`I(q)`: the pose of the child's joint frame in the parent's, for an element `q` of `group`."""
 
+    def known_tangent(self, q: Array) -> Twists | None:
+        """What `tangent` gives, where there is a formula for it."""
+        del q
+        return None
+
 
 class AbstractLowerPair(AbstractJointMotion):
     """A motion that is a closed subgroup of SE(3): `I(q1 q2) = I(q1) I(q2)`, hence with a constant tangent."""
@@ -58,16 +63,19 @@ class AbstractLowerPair(AbstractJointMotion):
     def basis(self, dtype) -> Float[Array, "6 k"]:
         """The subalgebra: twists (angular first) of the child's joint frame per unit of each velocity, as columns."""
 
+    def known_tangent(self, q: Array) -> Twists:
+        return self.basis(q.dtype)
+
 
 def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
     """The left-trivialised tangent `i(q)` of a motion, shape `(6, k)`.
 
     Column `k` is the twist (angular first) of the child's joint frame, in its own axes and about its origin, per unit
-    of the `k`-th velocity of `motion.group`: `SE3.lower(I(q), d/ds I(q exp(s e_k)))` at `s = 0`. Lower pairs know it.
+    of the `k`-th velocity of `motion.group`: `SE3.lower(I(q), d/ds I(q exp(s e_k)))` at `s = 0`. Some know a formula.
     """
-    group = motion.group
-    if isinstance(motion, AbstractLowerPair):
-        return motion.basis(q.dtype)
+    known, group = motion.known_tangent(q), motion.group
+    if known is not None:
+        return known
     if group.dim == 0:
         return jnp.zeros((6, 0), dtype=q.dtype)
 
@@ -317,3 +325,9 @@ class Universal(AbstractJointMotion):
     def inclusion(self, q: Array) -> Pose:
         R = multiply(_about(self.axis, q[0]), _about(self.axis2, q[1]))
         return pose(R, jnp.zeros(3, q.dtype))
+
+    def known_tangent(self, q: Array) -> Twists:
+        # The first axis, unit vector in the parent's frame, as the second rotation leaves it.
+        first = rotate_back(_about(self.axis2, q[1]), _unit(self.axis))
+        spins = jnp.stack([first, _unit(self.axis2)], axis=1)
+        return jnp.concatenate([spins, jnp.zeros_like(spins)])

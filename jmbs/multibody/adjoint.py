@@ -102,7 +102,8 @@ def power_gradient(
     """
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
     own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
-    twist = tuple(times(body.rotation, x) for x in by_body(tree, own, weights.shape[1:]))
+    spins, velocities = by_body(tree, own, weights.shape[1:])
+    twist = times(body.rotation, spins), times(body.rotation, velocities)
     mu = _carried_along(tree, paths, at.relative, body, twist)
     sums, by_parameter, by_loads = _bodies(paths, links, body, mu, loads)
     above = paths.above(body.rotation, identity=True)
@@ -201,9 +202,8 @@ def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: 
     inner = subtract(E, VH[0]), scale(-1.0, VH[1])
     pose = _sum(_crossed(mu, F), _crossed(A, H), _crossed(V, inner))
     # The body's velocity and its parent's, at the same point.
-    both = tuple(
-        subtract(scale(2.0, x), times(above, y)) for x, y in zip(V, (relative.spin, relative.velocity), strict=True)
-    )
+    own = times(above, relative.spin), times(above, relative.velocity)
+    both = subtract(scale(2.0, V[0]), own[0]), subtract(scale(2.0, V[1]), own[1])
     moved = _crossed(both, H)
     return Fields((subtract(N, pose[0]), scale(-1.0, pose[1])), (subtract(E, moved[0]), scale(-1.0, moved[1])), H, F)
 
@@ -221,7 +221,8 @@ def _by_relative(
     by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative.rotation)
     by_position, *others = (transposed_times(above, x) for x in rest)
     by_position = tuple(select(first, jnp.zeros_like(x), x) for x in by_position)
-    by_twist = tuple(transposed_times(rotation, x) for x in fields.twist)
+    torque, force = fields.twist
+    by_twist = transposed_times(rotation, torque), transposed_times(rotation, force)
     return Motion(by_rotation, by_position, *others), by_twist
 
 
@@ -253,16 +254,3 @@ def _sum(*wrenches: Column) -> Column:
 def _once(paths: Paths):
     """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
     return evaluated_once if paths.walk else lambda function, *args: function(*args)
-
-
-def _crossed(twist: Column, wrench: Column) -> Column:
-    """`twist x* wrench`, both about the same point."""
-    (w, v), (torque, force) = twist, wrench
-    return add(cross(w, torque), cross(v, force)), cross(w, force)
-
-
-def _sum(*wrenches: Column) -> Column:
-    first, *others = wrenches
-    for torque, force in others:
-        first = add(first[0], torque), add(first[1], force)
-    return first

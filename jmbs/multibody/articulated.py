@@ -71,7 +71,7 @@ def articulated_accelerations(tree: Tree, links: Links, kin: TreeMotion, wrench:
     joints = _joints(tree, kin)
     mass = links.mass + jnp.zeros_like(kin.bodies.position[0])
     body = mass, turned(kin.bodies.rotation, links.inertia), *wrench
-    loads = Load(*_at(nodes, body, nodes.last), _of_velocities(nodes, forces))
+    loads = Load(*_at(nodes, body, nodes.last), generalised=_of_velocities(nodes, forces))
     zero = jnp.zeros_like(mass[0])
     nothing = zero, zero, zero
     freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero), (joints, loads))
@@ -94,7 +94,7 @@ def articulated_factor(tree: Tree, links: Links, kin: TreeMotion) -> Factor:
     zero = jnp.zeros_like(kin.bodies.position[0])
     nothing = zero, zero, zero
     body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), nothing, nothing
-    loads = Load(*_at(nodes, body, nodes.last), jnp.zeros_like(joints.arm[0]))
+    loads = Load(*_at(nodes, body, nodes.last), generalised=jnp.zeros_like(joints.arm[0]))
     freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
     return Factor(joints, freed_joints.yielding, freed_joints.inverse)
 

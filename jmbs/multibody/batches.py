@@ -92,15 +92,18 @@ def _trailing(size: int, where: list[int], batched: Inputs, inputs: Inputs) -> I
     moved = structure.unflatten(
         [_move(size, *part) for part in zip(where, jax.tree.leaves(batched), leaves, strict=True)]
     )
-    joints = []
-    for old, flags, new in zip(inputs.links.joints, batched.links.joints, moved.links.joints, strict=True):
-        if isinstance(old, GeneralJoints):
-            differ = any(jax.tree.leaves(flags.motion))
-            motion = new.motion if differ else old.motion
-            new = GeneralJoints(motion, new.before, new.after, new.columns, new.reversed, differ)
-        joints.append(new)
-    links = Links(tuple(joints), moved.links.mass, moved.links.inertia, moved.links.weight)
+    parts = zip(inputs.links.joints, batched.links.joints, moved.links.joints, strict=True)
+    joints = tuple(_with_motion(*part) for part in parts)
+    links = Links(joints, moved.links.mass, moved.links.inertia, moved.links.weight)
     return moved._replace(links=links, v=jnp.broadcast_to(moved.v, (moved.v.shape[0], size)))
+
+
+def _with_motion(old: Any, batched: Any, moved: Any) -> Any:
+    if not isinstance(old, GeneralJoints):
+        return moved
+    differ = any(jax.tree.leaves(batched.motion))
+    motion = moved.motion if differ else old.motion
+    return GeneralJoints(motion, moved.before, moved.after, moved.columns, moved.reversed, differ)
 
 
 def _move(size: int, axis: int, batched: bool, x: Array) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from jmbs.graphs import Forest
 
@@ -27,9 +27,9 @@ def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree
     def walk(carry, x):
         before, shelves = carry
         x, follows, load, store = x
-        above = jax.tree.map(lambda a, s: jnp.where(follows, a, s[load]), before, shelves)
+        above = jax.tree.map(lambda a, s: jnp.where(follows, a, _row(s, load)), before, shelves)
         own, y = step(above, x)
-        return (own, jax.tree.map(lambda s, a: s.at[store].set(a), shelves, own)), y
+        return (own, jax.tree.map(lambda s, a: _with_row(s, store, a), shelves, own)), y
 
     places = _follows(forest), jnp.asarray(np.where(load < 0, count + 1, load)), jnp.asarray(store)
     return jax.lax.scan(walk, (start, shelves), (xs, *places))[1]
@@ -49,13 +49,21 @@ def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
     def walk(carry, x):
         behind, shelves = carry
         x, follows, load, store = x
-        up, y = step(jax.tree.map(lambda b, s: b + s[store], behind, shelves), x)
-        shelves = jax.tree.map(lambda s, u: s.at[load].add(u), shelves, up)
+        up, y = step(jax.tree.map(lambda b, s: b + _row(s, store), behind, shelves), x)
+        shelves = jax.tree.map(lambda s, u: _with_row(s, load, _row(s, load) + u), shelves, up)
         return (jax.tree.map(lambda u: jnp.where(follows, u, jnp.zeros_like(u)), up), shelves), y
 
     apart = np.where((load < 0) | (load == count), count + 1, load)
     places = _follows(forest), jnp.asarray(apart), jnp.asarray(store)
     return jax.lax.scan(walk, (none, shelves), (xs, *places), reverse=True)[1]
+
+
+def _row(shelf: Array, index: Array) -> Array:
+    return jax.lax.dynamic_index_in_dim(shelf, index, keepdims=False)
+
+
+def _with_row(shelf: Array, index: Array, value: Array) -> Array:
+    return jax.lax.dynamic_update_index_in_dim(shelf, value, index, 0)
 
 
 def _is_chain(forest: Forest) -> bool:

@@ -114,12 +114,13 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
         end = t, dae.regularity(y)
         stats = {"steps": moved.steps, "accepted": moved.steps, "rejected": jnp.asarray(0)}
     else:
-        saved, end, result, stats = _by_diffrax(term, solver, run, (y0, account), dae, progress)
+        assert not isinstance(run.adjoint, str)
+        saved, end, result, stats = _by_diffrax(term, solver, run, run.adjoint, (y0, account), dae, progress)
     consistent = formulation.inconsistency(times[0], x0) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
     return trajectory_of(model, run, formulation, times, saved, result, end, stats, audit, consistent)
 
 
-def _by_diffrax(term: LieTerm, solver: MuntheKaas, run: RunSettings, y0, dae: Any, progress: bool):
+def _by_diffrax(term, solver, run: RunSettings, adjoint: diffrax.AbstractAdjoint, y0, dae: Any, progress: bool):
     """States at saved times, where the run ended, its result and statistics, by diffrax's own loop."""
     dtype, ts = dae.dtype, run.ts
     times = jnp.asarray(ts, dtype)
@@ -140,7 +141,7 @@ def _by_diffrax(term: LieTerm, solver: MuntheKaas, run: RunSettings, y0, dae: An
         args=dae,
         saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_end))),
         stepsize_controller=controller,
-        adjoint=run.adjoint,
+        adjoint=adjoint,
         max_steps=run.max_steps,
         throw=False,
         progress_meter=progress_meter(progress),

@@ -43,7 +43,7 @@ def fixed_steps(
     if hasattr(solver.solver, "scan_kind"):
         # An implicit method's loop over stages in a form that both modes of differentiation go through.
         solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
-    successful = diffrax.RESULTS.successful
+    successful, start, span = diffrax.RESULTS.successful, float(grid[0]), float(grid[-1] - grid[0])
     total, dtype = len(grid) - 1, jnp.result_type(*jax.tree.leaves(y0))
 
     def step(carry, x):
@@ -53,10 +53,10 @@ def fixed_steps(
         new, outcome = solver.advance(term, before, after, y, args)
         t, y = jax.tree.map(lambda a, b: jnp.where(going, a, b), (after, new), (t, y))
         result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
-        state = t, y, result, count + going
+        state = t, y, result, count + going.astype(count.dtype)
         good = result == successful
         saved = jax.tree.map(lambda rows, leaf: rows.at[row].set(jnp.where(good, leaf, jnp.nan)), saved, y)
-        metered = meter.step(metered, (after - grid[0]) / (grid[-1] - grid[0]))
+        metered = meter.step(metered, (after - start) / span)
         return (state, saved, metered), None
 
     rows = np.searchsorted(times, grid[1:])

@@ -173,11 +173,12 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
 
     def advance(self, terms, t0, t1, y0, args):
         """The state after a step and its result, without error estimate and dense output."""
-        if not isinstance(self.solver, diffrax.AbstractERK):
+        tableau = self.solver.tableau if isinstance(self.solver, diffrax.AbstractERK) else None
+        if not isinstance(tableau, diffrax.ButcherTableau):
             y1, _, _, _, result = self.step(terms, t0, t1, y0, args, None, True)
             return y1, result
         chart = _ChartTerm(terms, self.manifold, y0)
-        phi = explicit_step(self.solver.tableau, chart, t0, t1, self.manifold.zero(y0), args)
+        phi = explicit_step(tableau, chart, t0, t1, self.manifold.zero(y0), args)
         return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
 
     def _moved(self, t1, y0, phi, args, result):
