@@ -50,11 +50,6 @@ class AbstractJointMotion(eqx.Module):
     def inclusion(self, q: Array) -> Pose:
         """`I(q)`: the pose of the child's joint frame in the parent's, for an element `q` of `group`."""
 
-    def known_tangent(self, q: Array) -> Twists | None:
-        """What `tangent` gives, where there is a formula for it."""
-        del q
-        return None
-
 
 class AbstractLowerPair(AbstractJointMotion):
     """A motion that is a closed subgroup of SE(3): `I(q1 q2) = I(q1) I(q2)`, hence with a constant tangent."""
@@ -63,8 +58,13 @@ class AbstractLowerPair(AbstractJointMotion):
     def basis(self, dtype) -> Float[Array, "6 k"]:
         """The subalgebra: twists (angular first) of the child's joint frame per unit of each velocity, as columns."""
 
-    def known_tangent(self, q: Array) -> Twists:
-        return self.basis(q.dtype)
+
+class AbstractExplicitMotion(AbstractJointMotion):
+    """A motion with a formula for its tangent."""
+
+    @abc.abstractmethod
+    def columns(self, q: Array) -> Twists:
+        """What `tangent` wants."""
 
 
 def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
@@ -73,9 +73,11 @@ def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
     Column `k` is the twist (angular first) of the child's joint frame, in its own axes and about its origin, per unit
     of the `k`-th velocity of `motion.group`: `SE3.lower(I(q), d/ds I(q exp(s e_k)))` at `s = 0`. Some know a formula.
     """
-    known, group = motion.known_tangent(q), motion.group
-    if known is not None:
-        return known
+    group = motion.group
+    if isinstance(motion, AbstractLowerPair):
+        return motion.basis(q.dtype)
+    if isinstance(motion, AbstractExplicitMotion):
+        return motion.columns(q)
     if group.dim == 0:
         return jnp.zeros((6, 0), dtype=q.dtype)
 
@@ -302,7 +304,7 @@ class Free(AbstractLowerPair):
         return jnp.eye(6, dtype=dtype)
 
 
-class Universal(AbstractJointMotion):
+class Universal(AbstractExplicitMotion):
     """Rotation about `axis`, fixed in the parent's joint frame, then about `axis2`, fixed in the child's; K = R^2, rad.
 
     Not a subgroup: its tangent depends on `q2`.
@@ -326,7 +328,7 @@ class Universal(AbstractJointMotion):
         R = multiply(_about(self.axis, q[0]), _about(self.axis2, q[1]))
         return pose(R, jnp.zeros(3, q.dtype))
 
-    def known_tangent(self, q: Array) -> Twists:
+    def columns(self, q: Array) -> Twists:
         # The first axis, unit vector in the parent's frame, as the second rotation leaves it.
         first = rotate_back(_about(self.axis2, q[1]), _unit(self.axis))
         spins = jnp.stack([first, _unit(self.axis2)], axis=1)
