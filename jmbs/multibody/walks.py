@@ -21,18 +21,19 @@ def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree
     if _is_chain(forest):
         return jax.lax.scan(step, start, xs)[1]
     load, store, count = forest.shelves
-    # Row `count` takes what nobody needs; the row after it keeps the start, for roots.
-    shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 2, *x.shape)), start)
+    # The last row keeps the start, for roots.
+    shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 1, *x.shape)), start)
 
     def walk(carry, x):
         before, shelves = carry
-        x, follows, load, store = x
+        x, follows, load, store, waits = x
         above = jax.tree.map(lambda a, s: jnp.where(follows, a, _row(s, load)), before, shelves)
         own, y = step(above, x)
-        return (own, jax.tree.map(lambda s, a: _with_row(s, store, a), shelves, own)), y
+        put = lambda shelves: jax.tree.map(lambda s, a: _with_row(s, store, a), shelves, own)  # noqa: E731
+        return (own, jax.lax.cond(waits, put, lambda shelves: shelves, shelves)), y
 
-    places = _follows(forest), jnp.asarray(np.where(load < 0, count + 1, load)), jnp.asarray(store)
-    return jax.lax.scan(walk, (start, shelves), (xs, *places))[1]
+    places = _follows(forest), jnp.asarray(np.where(load < 0, count, load)), jnp.asarray(store)
+    return jax.lax.scan(walk, (start, shelves), (xs, *places, jnp.asarray(store != count)))[1]
 
 
 def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
@@ -43,18 +44,19 @@ def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
     if _is_chain(forest):
         return jax.lax.scan(step, none, xs, reverse=True)[1]
     load, store, count = forest.shelves
-    # Row `count` stays empty, for nodes without a waiting child; the row after it takes what goes elsewhere.
-    shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 2, *x.shape)), none)
+    # The last row stays empty, for nodes without a waiting child.
+    shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 1, *x.shape)), none)
 
     def walk(carry, x):
         behind, shelves = carry
-        x, follows, load, store = x
+        x, follows, load, store, waits = x
         up, y = step(jax.tree.map(lambda b, s: b + _row(s, store), behind, shelves), x)
-        shelves = jax.tree.map(lambda s, u: _with_row(s, load, _row(s, load) + u), shelves, up)
+        put = lambda shelves: jax.tree.map(lambda s, u: _with_row(s, load, _row(s, load) + u), shelves, up)  # noqa: E731
+        shelves = jax.lax.cond(waits, put, lambda shelves: shelves, shelves)
         return (jax.tree.map(lambda u: jnp.where(follows, u, jnp.zeros_like(u)), up), shelves), y
 
-    apart = np.where((load < 0) | (load == count), count + 1, load)
-    places = _follows(forest), jnp.asarray(apart), jnp.asarray(store)
+    waits = (load >= 0) & (load != count)
+    places = _follows(forest), jnp.asarray(load), jnp.asarray(store), jnp.asarray(waits)
     return jax.lax.scan(walk, (none, shelves), (xs, *places), reverse=True)[1]
 
 
