@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -35,12 +34,11 @@ class Paths:
             one = tuple(jnp.full_like(x[0], entry) for x, entry in zip(rotation, IDENTITY, strict=True))
             return outward(self.forest, lambda above, own: (multiply(above, own),) * 2, one, rotation)
 
-        def double(whole: Matrix, up: Array) -> tuple[Matrix, None]:
-            above = tuple(x[jnp.maximum(up, 0)] for x in whole)
-            return tuple(select(up >= 0, a, b) for a, b in zip(multiply(above, whole), whole, strict=True)), None
-
-        # A scan, so that compile time does not grow with the depth.
-        return jax.lax.scan(double, rotation, jnp.asarray(np.stack(self.forest.jumps)))[0]
+        # One array, so that a round is one operation.
+        whole = jnp.stack(rotation, axis=1).reshape(-1, 3, 3)
+        for up in self.forest.jumps:
+            whole = select(up >= 0, whole[np.maximum(up, 0)] @ whole, whole)
+        return tuple(whole[:, i, j] for i in range(3) for j in range(3))
 
     def sums(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
         """The sums of vectors from the root to each node."""
