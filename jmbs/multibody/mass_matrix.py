@@ -36,7 +36,7 @@ def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool =
 def subtree_sums(tree: Tree, x: Array) -> Array:
     """The sum over each body and all that it carries, of `(bodies, m)`."""
     carries = jnp.asarray(tree.forest.reach.T, x.dtype)
-    return carries @ x
+    return jnp.matmul(carries, x, precision="highest")
 
 
 def about_origin(tree: Tree, kin: TreeMotion) -> Column:

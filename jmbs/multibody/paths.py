@@ -37,7 +37,8 @@ class Paths:
         # One array, so that a round is one operation.
         whole = jnp.stack(rotation, axis=1).reshape(-1, 3, 3)
         for up in self.forest.jumps:
-            whole = select(up >= 0, whole[np.maximum(up, 0)] @ whole, whole)
+            product = jnp.matmul(whole[np.maximum(up, 0)], whole, precision="highest")
+            whole = select(up >= 0, product, whole)
         return tuple(whole[:, i, j] for i in range(3) for j in range(3))
 
     def sums(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
@@ -62,7 +63,7 @@ class Paths:
 
     def _combined(self, mask: np.ndarray, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
         whole = jnp.stack([x for v in vectors for x in v])
-        total = jnp.einsum("ij,kj...->ki...", jnp.asarray(mask, whole.dtype), whole)
+        total = jnp.einsum("ij,kj...->ki...", jnp.asarray(mask, whole.dtype), whole, precision="highest")
         return tuple(tuple(total[3 * k : 3 * k + 3]) for k in range(len(vectors)))
 
     def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:
