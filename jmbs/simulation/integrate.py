@@ -122,7 +122,7 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
 
 def _by_diffrax(term, solver, run: RunSettings, adjoint: diffrax.AbstractAdjoint, y0, dae: Any, progress: bool):
     """States at saved times, where the run ended, its result and statistics, by diffrax's own loop."""
-    dtype, ts = dae.dtype, run.ts
+    dtype, ts = y0[1].dtype, run.ts
     times = jnp.asarray(ts, dtype)
     if run.grid is not None:
         controller, dt0 = diffrax.StepTo(ts=jnp.asarray(run.grid, dtype)), None
