@@ -59,14 +59,10 @@ def fixed_steps(
         metered = meter.step(metered, (after - start) / span)
         return (state, saved, metered), None
 
-    rows = np.searchsorted(times, grid[1:])
     # The last row takes what is not asked for.
-    rows = np.where(times[np.minimum(rows, len(times) - 1)] == grid[1:], rows, len(times))
     saved = jax.tree.map(lambda leaf: jnp.zeros((len(times) + 1, *leaf.shape), leaf.dtype).at[0].set(leaf), y0)
     chunk = math.isqrt(total - 1) + 1 if checkpoint else total
-    pad = lambda x, last: np.concatenate([x, np.full(-len(x) % chunk, last, x.dtype)])  # noqa: E731
-    xs = pad(grid[:-1], grid[-1]), pad(grid[1:], grid[-1]), pad(rows, len(times)), pad(np.ones(total, bool), False)
-    xs = jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype == grid.dtype else None), xs)
+    xs = _schedule(grid, times, chunk, dtype)
     carry = (xs[0][0], y0, successful, jnp.asarray(0)), saved, meter.init()
     if checkpoint:
         inner = jax.checkpoint(lambda carry, xs: jax.lax.scan(step, carry, xs), prevent_cse=False)
@@ -77,3 +73,15 @@ def fixed_steps(
     (t, y, result, count), saved, metered = carry
     meter.close(metered)
     return FixedRun(jax.tree.map(lambda rows: rows[:-1], saved), (t, y), result, count)
+
+
+def _schedule(grid: np.ndarray, times: np.ndarray, chunk: int, dtype) -> tuple[Array, Array, Array, Array]:
+    """By step: start, end, the row of its end in what is saved, and whether it is a step at all and not there to fill
+    the last chunk."""
+    rows = np.searchsorted(times, grid[1:])
+    rows = np.where(times[np.minimum(rows, len(times) - 1)] == grid[1:], rows, len(times))
+    fill = -(len(grid) - 1) % chunk
+    pad = lambda x, value: np.concatenate([x, np.full(fill, value, x.dtype)])  # noqa: E731
+    before, after = (jnp.asarray(pad(t, grid[-1]), dtype) for t in (grid[:-1], grid[1:]))
+    steps = np.ones(len(rows), dtype=bool)
+    return before, after, jnp.asarray(pad(rows, len(times))), jnp.asarray(pad(steps, False))
