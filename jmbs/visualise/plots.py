@@ -31,6 +31,10 @@ class Line(NamedTuple):
     values: np.ndarray
 
 
+DRAWABLE = 1e100
+"""What is larger in magnitude is left out of pictures."""
+
+
 def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> list[Path]:
     """Draw `trajectories.png`, `energies.png`, `constraints.png` and `exergy.png`, and return what was drawn.
 
@@ -182,7 +186,8 @@ def _styles(count: int) -> list[tuple[object, str]]:
 def _draw(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
     times = dataset.time.values
     for line, (colour, dash) in zip(lines[:MOST_LINES], _styles(len(lines)), strict=False):
-        values = np.where(np.isfinite(line.values), line.values, np.nan)
+        # Just before a blow-up values may be finite and yet beyond what axes with margins can hold.
+        values = np.where(np.abs(line.values) < DRAWABLE, line.values, np.nan)
         # A single saved time would otherwise be invisible.
         marker = "o" if np.isfinite(values).sum() == 1 else None
         ax.plot(times, values, label=line.name, color=colour, linestyle=dash, linewidth=1.3, marker=marker)
