@@ -18,7 +18,7 @@ from jmbs.simulation import with_inputs
 
 CHAIN, ARM, BRICARD, SQUEEZER = "chain_n_link_planar", "robot_panda", "iftomm_A04_bricard", "andrews_squeezer"
 
-SIZES = [1, 2, 4, 8, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 32, 64))]
+SIZES = [1, 2, 4, 8]
 STARTS = ("horizontal", "bent30")
 TO_ROUNDING = {"rtol": 1e-14, "atol": 1e-15}
 """The chain's file has no tolerance for a run at 1e-10, only how far its own methods agree; that calls for this."""
