@@ -14,7 +14,7 @@ import numpy as np
 
 import jmbs
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import KINDS, derivative_of
+from experiments.benchmarks.derivatives import KINDS, batch_program
 from experiments.benchmarks.kinematics import quaternion, random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.neutral import COORDINATES, RATES, System
@@ -77,24 +77,13 @@ def prepare(case: Case) -> Prepared:
     if case.derivative == "naive":
         model = without_derivative_rules(model)
     states = initial_states(model, system, *random_states(system, case.batch))
-    batched = jax.jit(jax.vmap(derivative_of(case.derivative, simulation(model, case))))
-    assembled = time.perf_counter()
-    lowered = batched.lower(states)
-    traced = time.perf_counter()
-    program = lowered.compile()
-    compiled = time.perf_counter()
-    memory = program.memory_analysis()
-    figures = {
-        "plan_s": planned - started,
-        "trace_s": traced - assembled,
-        "compile_s": compiled - traced,
-        "memory_bytes": None if memory is None else memory.temp_size_in_bytes,
-    }
+    program, figures = batch_program(case.derivative, simulation(model, case), states)
+    figures["plan_s"] = planned - started
 
     def final(outcome: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
         return None if case.derivative != "none" else neutral(system, outcome)
 
-    return Prepared(lambda: jax.block_until_ready(program(states)), final, figures)
+    return Prepared(program, final, figures)
 
 
 def simulation(model: jmbs.Model, case: Case) -> Callable[[jmbs.State], Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from mujoco import mjx
 
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import derivative_of
+from experiments.benchmarks.derivatives import batch_program
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.mjcf import acceleration_from_mujoco, from_mujoco, mjcf, to_mujoco
@@ -52,27 +52,15 @@ def prepare(case: Case) -> Prepared:
         data, _ = jax.lax.scan(lambda d, _: (mjx.step(model, d), None), data, length=case.steps)
         return data.qpos, data.qvel
 
-    batched = jax.jit(jax.vmap(derivative_of(case.derivative, rollout)))
-    placed = time.perf_counter()
-    lowered = batched.lower(states)
-    traced = time.perf_counter()
-    program = lowered.compile()
-    compiled = time.perf_counter()
-    memory = program.memory_analysis()
-    figures = {
-        "plan_s": planned - started,
-        "trace_s": traced - placed,
-        "compile_s": compiled - traced,
-        "memory_bytes": None if memory is None else memory.temp_size_in_bytes,
-        "note": "soft loop constraints" if system.loops else "",
-    }
+    program, figures = batch_program(case.derivative, rollout, states)
+    figures |= {"plan_s": planned - started, "note": "soft loop constraints" if system.loops else ""}
 
     def final(outcome: Any) -> tuple[np.ndarray, np.ndarray] | None:
         if case.derivative != "none":
             return None
         return from_mujoco(system, *(np.asarray(x, float)[:KEPT_MEMBERS] for x in outcome))
 
-    return Prepared(lambda: jax.block_until_ready(program(states)), final, figures)
+    return Prepared(program, final, figures)
 
 
 def accelerations(system: System, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

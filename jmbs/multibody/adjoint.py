@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from jmbs.multibody.joints import Column, OneParameterJoints, combined, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
+from jmbs.multibody.mass_matrix import less_loads
 from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import JointGroup, Links, Tree
 from jmbs.spatial import (
@@ -41,7 +42,6 @@ from jmbs.spatial import (
     times,
     transposed_times,
     turned,
-    vector,
 )
 
 
@@ -104,9 +104,9 @@ def power_gradient(
     own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
     spins, velocities = by_body(tree, own, weights.shape[1:])
     twist = times(body.rotation, spins), times(body.rotation, velocities)
-    mu = _carried_along(tree, paths, at.relative, body, twist)
-    sums, by_parameter, by_loads = _bodies(paths, links, body, mu, loads)
     above = paths.above(body.rotation, identity=True)
+    mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
+    sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
     fields = _by_fields(above, at.relative, body, mu, sums)
     of_bodies = jax.tree.map(lambda x: x[tree.body_of], (fields.pose, fields.velocity))
     by_turning, by_v = (power(at.kin.columns, wrench) for wrench in of_bodies)
@@ -136,9 +136,8 @@ def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -
     return (nothing,) * 3, (nothing,) * 3
 
 
-def _carried_along(tree: Tree, paths: Paths, relative: Motion, body: Motion, twist: Column) -> Column:
-    """Twists of bodies from those relative to their parents, world axes."""
-    arm = times(paths.above(body.rotation, identity=True), from_first_bodies(tree, relative.position))
+def _carried_along(paths: Paths, arm: Vector, twist: Column) -> Column:
+    """Twists of bodies from those relative to their parents; `arm` from there; world axes."""
     (spin,) = paths.sums((twist[0],))
     (velocity,) = paths.sums((add(cross(subtract(spin, twist[0]), arm), twist[1]),))
     return spin, velocity
@@ -153,17 +152,16 @@ class Sums(NamedTuple):
     N: Vector
 
 
-def _bodies(paths: Paths, links: Links, body: Motion, mu: Column, loads: Array | None):
+def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None):
     """What each body contributes, summed; and the derivatives by masses, inertias, weights, and by loads."""
+    body = kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
     mass, J = links.mass, _once(paths)(turned, R, links.inertia)
     by = lambda x: symmetric_times(J, x)  # noqa: E731
     Jw, Jk = by(w), by(kappa)
     torque = add(by(body.spin_rate), cross(w, Jw))
     force = subtract(scale(mass, body.acceleration), links.weight)
-    if loads is not None:
-        torque = subtract(torque, times(R, vector(loads[..., :3])))
-        force = subtract(force, times(R, vector(loads[..., 3:])))
+    torque, force = less_loads(kin, (torque, force), loads)
     couple = add(subtract(cross(w, Jk), cross(kappa, Jw)), by(cross(kappa, w)))
     couple = add(couple, scale(2.0 * mass, cross(v, m)))
     pushed = scale(mass, m)
@@ -209,7 +207,7 @@ def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: 
 
 
 def _by_relative(
-    first: np.ndarray, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
+    first: Array, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
 ) -> tuple[Motion, Column]:
     """The derivatives by relative motions, in the parents' axes, and by twists that turn with the child, in its axes.
 

@@ -20,9 +20,8 @@ from jmbs.multibody.articulated import articulated_accelerations, articulated_fa
 from jmbs.multibody.batches import Changes, Inputs, batchable
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, mass_matrix, solve_lower
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix, solve_lower
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import subtract, times, vector
 
 DENSE_LIMIT = 96
 """Up to so many velocities a single mechanism is quicker with a dense mass matrix than with walks of many steps."""
@@ -121,8 +120,7 @@ def _rates(tree: Tree, batch: bool, inputs: Inputs, _, __) -> tuple[Array, Chang
     kin = kinematics(tree, links, q, v, local=True, walk=batch)
     needed = _needed(links, kin, loads)
     if _dense(tree, batch):
-        lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
-        return solve_lower(lower, forces - generalised_forces(tree, kin, needed)), ()
+        return _factorised(tree, links, kin, batch)(forces - generalised_forces(tree, kin, needed)), ()
     return articulated_accelerations(tree, links, kin, needed, forces), ()
 
 
@@ -179,8 +177,4 @@ def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Arr
 
 def _needed(links: Links, kin: TreeMotion, loads: Array | None) -> Column:
     """Wrenches that bodies need beyond their loads."""
-    torque, force = body_wrenches(links, kin)
-    if loads is None:
-        return torque, force
-    R = kin.bodies.rotation
-    return subtract(torque, times(R, vector(loads[..., :3]))), subtract(force, times(R, vector(loads[..., 3:])))
+    return less_loads(kin, body_wrenches(links, kin), loads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
@@ -10,7 +11,7 @@ from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.paths import Paths
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import add, cross, dot, scale, subtract, symmetric_times, turned
+from jmbs.spatial import add, cross, dot, scale, subtract, symmetric_times, times, turned, vector
 
 
 def body_wrenches(links: Links, kin: TreeMotion) -> Column:
@@ -21,6 +22,14 @@ def body_wrenches(links: Links, kin: TreeMotion) -> Column:
     return torque, subtract(scale(links.mass, body.acceleration), links.weight)
 
 
+def less_loads(kin: TreeMotion, wrench: Column, loads: Float[Array, "bodies 6"] | None) -> Column:
+    """Wrenches less `loads`, which are about centres of mass, torque first, in the bodies' axes; None if none acts."""
+    if loads is None:
+        return wrench
+    (torque, force), R = wrench, kin.bodies.rotation
+    return subtract(torque, times(R, vector(loads[..., :3]))), subtract(force, times(R, vector(loads[..., 3:])))
+
+
 def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool = False) -> Float[Array, " n_v"]:
     """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m.
 
@@ -29,14 +38,8 @@ def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool =
     torque, force = wrench
     r, (w, v) = kin.bodies.position, about_origin(tree, kin)
     carried = Paths(tree.forest, walk).carried((add(torque, cross(r, force)), force))
-    torque, force = (tuple(x[tree.body_of] for x in part) for part in carried)
+    torque, force = jax.tree.map(lambda x: x[tree.body_of], carried)
     return dot(w, torque) + dot(v, force)
-
-
-def subtree_sums(tree: Tree, x: Array) -> Array:
-    """The sum over each body and all that it carries, of `(bodies, m)`."""
-    carries = jnp.asarray(tree.forest.reach.T, x.dtype)
-    return jnp.matmul(carries, x, precision="highest")
 
 
 def about_origin(tree: Tree, kin: TreeMotion) -> Column:
@@ -55,10 +58,9 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v 
     steiner = (square - m_r[0] * r[0], -m_r[0] * r[1], -m_r[0] * r[2])
     steiner += (square - m_r[1] * r[1], -m_r[1] * r[2], square - m_r[2] * r[2])
     angular = tuple(a + b for a, b in zip((xx, xy, xz, yy, yz, zz), steiner, strict=True))
-    carried = subtree_sums(tree, jnp.stack([*angular, *m_r, mass], axis=-1))[tree.body_of]
-    composite = [carried[..., k] for k in range(10)]
+    carried = Paths(tree.forest, walk=False).carried((angular, m_r, mass))
+    J, h, m = jax.tree.map(lambda x: x[tree.body_of], carried)
     w, v = about_origin(tree, kin)
-    J, h, m = tuple(composite[:6]), tuple(composite[6:9]), composite[9]
     L = add(symmetric_times(J, w), cross(h, v))
     P = subtract(scale(m, v), cross(h, w))
     products = [f[:, None] * s[None, :] for f, s in zip((*L, *P), (*w, *v), strict=True)]

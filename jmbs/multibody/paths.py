@@ -7,16 +7,22 @@ sums by a mask. Batches, and derivatives, walk from body to body, which is linea
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
-from jmbs.spatial import Matrix, Vector, add, multiply
+from jmbs.spatial import Matrix, multiply
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+Entries = TypeVar("Entries")
+"""A pytree of arrays `(nodes, ...)`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,30 +47,25 @@ class Paths:
             whole = select(up >= 0, product, whole)
         return tuple(whole[:, i, j] for i in range(3) for j in range(3))
 
-    def sums(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
-        """The sums of vectors from the root to each node."""
-        if not self.forest.jumps:
-            return vectors
-        if self.walk:
-            none = tuple(tuple(jnp.zeros_like(x[0]) for x in v) for v in vectors)
-            step = lambda above, own: (tuple(map(add, above, own)),) * 2  # noqa: E731
-            return outward(self.forest, step, none, vectors)
-        return self._combined(self.forest.reach, vectors)
+    def sums(self, entries: Entries) -> Entries:
+        """The sums of entries from the root to each node."""
+        return self._summed(outward, self.forest.reach, entries)
 
-    def carried(self, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
-        """The sums of vectors over each node and all behind it."""
-        if not self.forest.jumps:
-            return vectors
-        if self.walk:
-            none = tuple(tuple(jnp.zeros_like(x[0]) for x in v) for v in vectors)
-            step = lambda behind, own: (tuple(map(add, behind, own)),) * 2  # noqa: E731
-            return inward(self.forest, step, none, vectors)
-        return self._combined(self.forest.reach.T, vectors)
+    def carried(self, entries: Entries) -> Entries:
+        """The sums of entries over each node and all behind it."""
+        return self._summed(inward, self.forest.reach.T, entries)
 
-    def _combined(self, mask: np.ndarray, vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
-        whole = jnp.stack([x for v in vectors for x in v])
+    def _summed(self, walk: Callable, mask: np.ndarray, entries: Entries) -> Entries:
+        """Sums by a walk, or by a mask `(nodes, nodes)` of what adds to what."""
+        if not self.forest.jumps:
+            return entries
+        if self.walk:
+            step = lambda so_far, own: (jax.tree.map(jnp.add, so_far, own),) * 2  # noqa: E731
+            return walk(self.forest, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), entries), entries)
+        leaves, structure = jax.tree.flatten(entries)
+        whole = jnp.stack(leaves)
         total = jnp.einsum("ij,kj...->ki...", jnp.asarray(mask, whole.dtype), whole, precision="highest")
-        return tuple(tuple(total[3 * k : 3 * k + 3]) for k in range(len(vectors)))
+        return structure.unflatten(list(total))
 
     def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:
         """The entries of each node's parent; at roots zero, or those of the identity matrix."""

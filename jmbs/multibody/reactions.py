@@ -19,7 +19,8 @@ from jmbs.multibody.couplings import Couplings, Geometry, TreeRates, all_efforts
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.links import frames
-from jmbs.multibody.mass_matrix import body_wrenches, subtree_sums
+from jmbs.multibody.mass_matrix import body_wrenches, less_loads
+from jmbs.multibody.paths import Paths
 from jmbs.spatial import (
     add,
     cross,
@@ -61,7 +62,7 @@ def seen(dae: TreeDAE, t, y: Own) -> Seen:
         loads = -couplings.others.flow[layout.body_slots]
         if multipliers is not None:
             loads = loads + _constraint_loads(dae, geometry.structure, multipliers)
-    reaction = _reactions(dae, motion, _less(motion, body_wrenches(dae.links, motion), loads))
+    reaction = _reactions(dae, motion, less_loads(motion, body_wrenches(dae.links, motion), loads))
     if couplings is not None and couplings.linear is not None:
         reaction, multipliers, independent = _least(dae, couplings, motion, reaction)
     whole = all_rows(dae, multipliers).at[layout.reactions].set(reaction)
@@ -98,12 +99,6 @@ def _constraint_loads(dae: TreeDAE, structure, multipliers: Array) -> Float[Arra
     return -flow[dae.layout.body_slots]
 
 
-def _less(motion: TreeMotion, needed: Column, loads: Array) -> Column:
-    R = motion.bodies.rotation
-    torque, force = needed
-    return subtract(torque, times(R, vector(loads[:, :3]))), subtract(force, times(R, vector(loads[:, 3:])))
-
-
 def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array, "joints 6"]:
     """Wrenches of the tree's joints on their second bodies, at and in the joint frames there.
 
@@ -114,15 +109,15 @@ def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array,
         return jnp.zeros((0, 6), dae.dtype)
     torque, force = wrench
     r = motion.bodies.position
-    behind = subtree_sums(tree, jnp.stack([*add(torque, cross(r, force)), *force], axis=-1))[layout.reacting]
-    behind = jnp.where(layout.reaction_reversed[:, None], -behind, behind)
+    behind = Paths(tree.forest, walk=False).carried((add(torque, cross(r, force)), force))
+    sign = jnp.where(layout.reaction_reversed, -1.0, 1.0).astype(dae.dtype)
+    torque, force = jax.tree.map(lambda x: sign * x[layout.reacting], behind)
     second = np.where(layout.reaction_reversed, tree.forest.parent[layout.reacting], layout.reacting)
     frame = frames(dae.reference, layout.reaction_frames)
     R = tuple(x[second] for x in motion.bodies.rotation)
     place = add(tuple(x[second] for x in r), times(R, vector(frame[..., 3])))
     axes = multiply(R, matrix(frame[..., :3]))
-    force = vector(behind[:, 3:])
-    torque = subtract(vector(behind[:, :3]), cross(place, force))
+    torque = subtract(torque, cross(place, force))
     return jnp.stack([*transposed_times(axes, torque), *transposed_times(axes, force)], axis=-1)
 
 
@@ -140,7 +135,7 @@ def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Arr
         loads = _constraint_loads(dae, couplings.others.geometry.structure, multipliers)
         zero = jnp.zeros_like(motion.bodies.position[0])
         nothing = zero, zero, zero
-        return _reactions(dae, motion, _less(motion, (nothing, nothing), loads)).ravel()
+        return _reactions(dae, motion, less_loads(motion, (nothing, nothing), loads)).ravel()
 
     through_tree = jax.vmap(transmitted, out_axes=1)(stress.T)
     whole = jnp.concatenate([through_tree, stress])

@@ -17,8 +17,6 @@ DEFAULT_MAX_STEPS = 100_000
 BAUMGARTE_STEPS = 20.0
 """Baumgarte's rate is `1 / (BAUMGARTE_STEPS dt)`, or `1 / (BAUMGARTE_STEPS * 1 ms)` for adaptive steps."""
 ADJOINTS = ("auto", "direct", "checkpoint", "forward")
-
-
 DIRECT_STEPS = 1000
 """Up to so many fixed steps reverse mode keeps what it needs of all of them."""
 

@@ -28,8 +28,7 @@ def angle(adjoint, method: str = "rk4"):
     model, state = pendulum(), pendulum().initial_state()
 
     def run(factor):
-        moving = jax.tree.map(lambda x: x, state)
-        moving = eqx.combine(jax.tree.map(lambda x: x * factor, velocities(model, moving)), moving)
+        moving = eqx.combine(jax.tree.map(lambda x: x * factor, velocities(model, state)), state)
         options = {"ts": TIMES, "dt": 0.004, "solver": method, "adjoint": adjoint, "audit": False}
         return jmbs.simulate(model, moving, throw=False, **options).q["hinge"][:, 0]
 
