@@ -6,7 +6,7 @@ from jmbs import ephs, lie
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism
-from jmbs.simulation import Model, State, Status, Trajectory, compile, simulate
+from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
     from jmbs.visualise import draw
@@ -26,7 +26,9 @@ __all__ = [
     "ephs",
     "lie",
     "load",
+    "map_batch",
     "simulate",
+    "use_all_cores",
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import sys
@@ -142,8 +143,11 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _testspeed(args: argparse.Namespace) -> int:
-    from jmbs.simulation import measure_speed
+    from jmbs.simulation import measure_speed, use_all_cores
 
+    # A program that has used JAX before it calls this has chosen its devices.
+    with contextlib.suppress(RuntimeError):
+        use_all_cores()
     given = {"formulation": args.formulation, "precision": args.precision}
     mechanism, model = _compile(args, {key: value for key, value in given.items() if value is not None})
     path = _new_file(args, f"{mechanism.name}-speed.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,10 +37,27 @@ def derivative_of(kind: str, rollout: Callable[[Any], Any]) -> Callable[[Any], A
     raise ValueError(f"kind: found {kind!r}, wanted one of {', '.join(KINDS)}")
 
 
-def batch_program(kind: str, rollout: Callable[[Any], Any], states: Any) -> tuple[Callable[[], Any], dict[str, Any]]:
+def one_device_per_core() -> None:
+    """JAX sees one device in a CPU, whose cores mostly idle; to be called before its first use."""
+    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+
+
+def spread(states: Any) -> Any:
+    """The states with their leading axes over all devices, where these divide them."""
+    count, leaves = jax.device_count(), jax.tree.leaves(states)
+    if count == 1 or leaves[0].shape[0] % count:
+        return states
+    mesh = jax.sharding.Mesh(jax.devices(), ("members",))
+    return jax.device_put(states, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("members")))
+
+
+def batch_program(
+    kind: str, rollout: Callable[[Any], Any], states: Any, mapped: Callable[[Callable, Any], Any] | None = None
+) -> tuple[Callable[[], Any], dict[str, Any]]:
     """`derivative_of(kind, rollout)` of all `states` as one compiled program, which waits for its end when called; and
-    `trace_s`, `compile_s`, `memory_bytes`."""
-    batched = jax.jit(jax.vmap(derivative_of(kind, rollout)))
+    `trace_s`, `compile_s`, `memory_bytes`. `mapped(function, states)`: in place of `jax.vmap(function)(states)`."""
+    one = derivative_of(kind, rollout)
+    batched = jax.jit(jax.vmap(one) if mapped is None else lambda states: mapped(one, states))
     started = time.perf_counter()
     lowered = batched.lower(states)
     traced = time.perf_counter()

@@ -1,10 +1,13 @@
-"""jmbs's worker: `jmbs.simulate` under `jax.jit(jax.vmap(...))`, compiled ahead of time, through its public surface."""
+"""jmbs's worker: `jmbs.map_batch` of `jmbs.simulate`, compiled ahead of time, over one device per core."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+import unittest.mock
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,14 @@ import numpy as np
 
 import jmbs
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import KINDS, batch_program
+from experiments.benchmarks.derivatives import KINDS, batch_program, one_device_per_core
 from experiments.benchmarks.kinematics import quaternion, random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.neutral import COORDINATES, RATES, System
 from experiments.benchmarks.worker import KEPT_MEMBERS, Prepared, Unsupported, serve
+from jmbs.multibody.articulated import articulated_accelerations
+from jmbs.multibody.kinematics import kinematics
+from jmbs.multibody.mass_matrix import body_wrenches, less_loads
 
 JOINTS = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -74,10 +80,10 @@ def prepare(case: Case) -> Prepared:
     started = time.perf_counter()
     model = jmbs.compile(mechanism_of(system), dtype=case.precision)
     planned = time.perf_counter()
-    if case.derivative == "naive":
-        model = without_derivative_rules(model)
     states = initial_states(model, system, *random_states(system, case.batch))
-    program, figures = batch_program(case.derivative, simulation(model, case), states)
+    with without_derivative_rules() if case.derivative == "naive" else contextlib.nullcontext():
+        run = simulation(model, case)
+        program, figures = batch_program(case.derivative, run, states, jmbs.map_batch)
     figures["plan_s"] = planned - started
 
     def final(outcome: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
@@ -100,12 +106,18 @@ def simulation(model: jmbs.Model, case: Case) -> Callable[[jmbs.State], Any]:
     return run
 
 
-def without_derivative_rules(model: jmbs.Model) -> jmbs.Model:
-    """The same model, differentiated through all its arithmetic: the baseline for jmbs's own rules of derivatives."""
-    plain = getattr(model, "with_naive_derivatives", None)
-    if plain is None:
-        raise Unsupported("this jmbs has no model without derivative rules")
-    return plain()
+@contextlib.contextmanager
+def without_derivative_rules() -> Iterator[None]:
+    """Whatever is traced inside is differentiated through the recursion itself: the baseline for jmbs's own rules."""
+
+    def naive(tree: Any, links: Any, q: Any, v: Any, forces: Any, loads: Any) -> Any:
+        kin = kinematics(tree, links, q, v, local=True, walk=True)
+        needed = less_loads(kin, body_wrenches(links, kin), loads)
+        return articulated_accelerations(tree, links, kin, needed, forces)
+
+    where = importlib.import_module("jmbs.multibody.tree_dae")
+    with unittest.mock.patch.object(where, "forward_dynamics", naive):
+        yield
 
 
 def initial_states(model: jmbs.Model, system: System, q: np.ndarray, v: np.ndarray) -> jmbs.State:
@@ -159,4 +171,5 @@ def _last(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    one_device_per_core()
     serve(describe, prepare, accelerations)

@@ -1,4 +1,4 @@
-"""MuJoCo MJX's worker: `jax.vmap` of a scan of `mjx.step`, compiled ahead of time."""
+"""MuJoCo MJX's worker: `jax.vmap` of a scan of `mjx.step`, compiled ahead of time, over one device per core."""
 
 # The bindings are compiled, without stubs, and live in an environment of their own.
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false
@@ -14,7 +14,7 @@ import numpy as np
 from mujoco import mjx
 
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import batch_program
+from experiments.benchmarks.derivatives import batch_program, one_device_per_core, spread
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.mjcf import acceleration_from_mujoco, from_mujoco, mjcf, to_mujoco
@@ -45,7 +45,7 @@ def prepare(case: Case) -> Prepared:
     blank = mjx.make_data(model)
     planned = time.perf_counter()
     dtype = jnp.dtype(case.precision)
-    states = tuple(jnp.asarray(x, dtype) for x in to_mujoco(system, *random_states(system, case.batch)))
+    states = spread(tuple(jnp.asarray(x, dtype) for x in to_mujoco(system, *random_states(system, case.batch))))
 
     def rollout(state: Any) -> Any:
         data = blank.replace(qpos=state[0], qvel=state[1])
@@ -75,4 +75,5 @@ def accelerations(system: System, q: np.ndarray, v: np.ndarray) -> tuple[np.ndar
 
 
 if __name__ == "__main__":
+    one_device_per_core()
     serve(describe, prepare, accelerations)

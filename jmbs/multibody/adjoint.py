@@ -108,7 +108,7 @@ def power_gradient(
     mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
     sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
     fields = _by_fields(above, at.relative, body, mu, sums)
-    of_bodies = jax.tree.map(lambda x: x[tree.body_of], (fields.pose, fields.velocity))
+    of_bodies = tree.by_velocity((fields.pose, fields.velocity))
     by_turning, by_v = (power(at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
     for group, pull, own in zip(tree.groups, at.pulls, links.joints, strict=True):

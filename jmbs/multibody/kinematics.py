@@ -11,9 +11,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.multibody.joints import Column, Joints
-from jmbs.multibody.paths import Paths, select
+from jmbs.multibody.paths import IDENTITY, Paths, select
 from jmbs.multibody.tree import JointGroup, Links, Tree
-from jmbs.spatial import Matrix, Motion, Vector, add, cross, multiply, scale, subtract, times, transpose, vector
+from jmbs.multibody.walks import outward
+from jmbs.spatial import (
+    Matrix,
+    Motion,
+    Vector,
+    add,
+    cross,
+    following,
+    multiply,
+    scale,
+    subtract,
+    times,
+    transpose,
+    vector,
+)
 
 
 class TreeMotion(NamedTuple):
@@ -87,7 +101,7 @@ def composed(
         nothing = jnp.zeros((0, *relative.position[0].shape[1:]), relative.position[0].dtype)
         return TreeMotion(bodies, ((nothing,) * 3, (nothing,) * 3))
     w, v = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *own)
-    R = tuple(x[tree.body_of] for x in bodies.rotation)
+    R = tree.by_velocity(bodies.rotation)
     return TreeMotion(bodies, (times(R, w), times(R, v)))
 
 
@@ -104,12 +118,14 @@ def _orthonormal(R: Matrix) -> Matrix:
 
 
 def _composed(paths: Paths, relative: Motion) -> Motion:
-    """Motions relative to the world from those relative to parents, as in textbooks on relative motion.
-
-    Rotations are multiplied along the paths from the roots; with world axes everything else is a sum along them.
-    """
-    rotation = paths.products(relative.rotation)
-    above = paths.above(rotation, identity=True)
+    """Motions relative to the world from those relative to parents."""
+    if paths.walk and paths.forest.jumps:
+        zero = jnp.zeros_like(relative.position[0][0])
+        nothing = zero, zero, zero
+        still = Motion(tuple(zero + entry for entry in IDENTITY), *(nothing,) * 5)
+        return outward(paths.forest, lambda above, own: (following(above, own),) * 2, still, relative)
+    # Rotations are multiplied along the paths from the roots; with world axes everything else is a sum along them.
+    rotation, above = paths.products(relative.rotation)
     out = lambda x: times(above, x)  # noqa: E731
     arm, spin, velocity = out(relative.position), out(relative.spin), out(relative.velocity)
     position, whole_spin = paths.sums((arm, spin))

@@ -7,6 +7,7 @@ that no joint leads to (`roots`), then all velocities.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +99,14 @@ class Layout:
     reaction_frames: tuple[Segment, ...]
     free_slots: np.ndarray
     other_rows: np.ndarray
+
+    @functools.cached_property
+    def braked(self) -> np.ndarray:
+        """`(n_v,)`: which entry of all friction, source after source, acts on each velocity; one beyond: none."""
+        listed = np.concatenate([np.zeros(0, int), *(source.velocities.ravel() for source in self.friction)])
+        place = np.full(self.tree.n_velocities, len(listed))
+        place[listed] = np.arange(len(listed))
+        return place
 
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:

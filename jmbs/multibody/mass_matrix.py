@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
@@ -37,15 +36,14 @@ def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool =
     """
     torque, force = wrench
     r, (w, v) = kin.bodies.position, about_origin(tree, kin)
-    carried = Paths(tree.forest, walk).carried((add(torque, cross(r, force)), force))
-    torque, force = jax.tree.map(lambda x: x[tree.body_of], carried)
+    torque, force = Paths(tree.forest, walk).carried((add(torque, cross(r, force)), force), at=tree.body_of)
     return dot(w, torque) + dot(v, force)
 
 
 def about_origin(tree: Tree, kin: TreeMotion) -> Column:
     """The twists of velocities about the origin instead of the bodies' centres of mass."""
     w, v = kin.columns
-    r = tuple(x[tree.body_of] for x in kin.bodies.position)
+    r = tree.by_velocity(kin.bodies.position)
     return w, subtract(v, cross(w, r))
 
 
@@ -58,8 +56,7 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v 
     steiner = (square - m_r[0] * r[0], -m_r[0] * r[1], -m_r[0] * r[2])
     steiner += (square - m_r[1] * r[1], -m_r[1] * r[2], square - m_r[2] * r[2])
     angular = tuple(a + b for a, b in zip((xx, xy, xz, yy, yz, zz), steiner, strict=True))
-    carried = Paths(tree.forest, walk=False).carried((angular, m_r, mass))
-    J, h, m = jax.tree.map(lambda x: x[tree.body_of], carried)
+    J, h, m = Paths(tree.forest, walk=False).carried((angular, m_r, mass), at=tree.body_of)
     w, v = about_origin(tree, kin)
     L = add(symmetric_times(J, w), cross(h, v))
     P = subtract(scale(m, v), cross(h, w))

@@ -19,6 +19,8 @@ from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import Matrix, multiply
 
+SMALL_MASK = 500
+"""Up to so many entries a sum is quicker than a call of a library for products of matrices."""
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 Entries = TypeVar("Entries")
@@ -32,40 +34,49 @@ class Paths:
     forest: Forest
     walk: bool
 
-    def products(self, rotation: Matrix) -> Matrix:
-        """The product of the rotations from the root to each node."""
-        if not self.forest.jumps:
-            return rotation
-        if self.walk:
+    def products(self, rotation: Matrix) -> tuple[Matrix, Matrix]:
+        """The product of the rotations from the root to each node, and to each node's parent."""
+        n, parent = len(self.forest), self.forest.parent
+        if self.walk and self.forest.jumps:
             one = tuple(jnp.full_like(x[0], entry) for x, entry in zip(rotation, IDENTITY, strict=True))
-            return outward(self.forest, lambda above, own: (multiply(above, own),) * 2, one, rotation)
+            rotation = outward(self.forest, lambda above, own: (multiply(above, own),) * 2, one, rotation)
+        if self.walk or not self.forest.jumps:
+            return rotation, self.above(rotation, identity=True)
 
         # One array, so that a round is one operation.
-        whole = jnp.stack(rotation, axis=1).reshape(-1, 3, 3)
+        whole = jnp.stack(rotation, axis=1).reshape(n, 3, 3)
         for up in self.forest.jumps:
             product = jnp.matmul(whole[np.maximum(up, 0)], whole, precision="highest")
             whole = select(up >= 0, product, whole)
-        return tuple(whole[:, i, j] for i in range(3) for j in range(3))
+        # A product with a mask gathers all entries by one operation too.
+        nodes = np.arange(n)[:, None]
+        places = np.concatenate([nodes == nodes.T, nodes == parent], axis=1).T
+        both = by_mask(whole.reshape(n, 9).T, places)
+        base = jnp.asarray(parent < 0, whole.dtype)
+        return tuple(both[:, :n]), tuple(x + entry * base for x, entry in zip(both[:, n:], IDENTITY, strict=True))
 
     def sums(self, entries: Entries) -> Entries:
         """The sums of entries from the root to each node."""
         return self._summed(outward, self.forest.reach, entries)
 
-    def carried(self, entries: Entries) -> Entries:
-        """The sums of entries over each node and all behind it."""
-        return self._summed(inward, self.forest.reach.T, entries)
+    def carried(self, entries: Entries, at: np.ndarray | None = None) -> Entries:
+        """The sums of entries over each node, or those `at`, and all behind it."""
+        reach = self.forest.reach.T
+        if at is None or np.array_equal(at, np.arange(len(self.forest))):
+            return self._summed(inward, reach, entries)
+        if self.walk or not self.forest.jumps:
+            return jax.tree.map(lambda x: x[at], self._summed(inward, reach, entries))
+        return self._summed(inward, reach[at], entries)
 
     def _summed(self, walk: Callable, mask: np.ndarray, entries: Entries) -> Entries:
-        """Sums by a walk, or by a mask `(nodes, nodes)` of what adds to what."""
+        """Sums by a walk, or by a mask `(m, nodes)` of what adds to what."""
         if not self.forest.jumps:
             return entries
         if self.walk:
             step = lambda so_far, own: (jax.tree.map(jnp.add, so_far, own),) * 2  # noqa: E731
             return walk(self.forest, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), entries), entries)
         leaves, structure = jax.tree.flatten(entries)
-        whole = jnp.stack(leaves)
-        total = jnp.einsum("ij,kj...->ki...", jnp.asarray(mask, whole.dtype), whole, precision="highest")
-        return structure.unflatten(list(total))
+        return structure.unflatten(list(by_mask(jnp.stack(leaves), mask)))
 
     def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:
         """The entries of each node's parent; at roots zero, or those of the identity matrix."""
@@ -75,6 +86,14 @@ class Paths:
             select(parent >= 0, x[np.maximum(parent, 0)], jnp.full_like(x, root))
             for x, root in zip(entries, at_roots, strict=True)
         )
+
+
+def by_mask(x: Array, mask: np.ndarray) -> Array:
+    """`(k, n)` to `(k, m)`: the sums of the entries that each row of the mask `(m, n)` takes."""
+    weights = jnp.asarray(mask.T, x.dtype)
+    if mask.size <= SMALL_MASK:
+        return jnp.sum(x[:, :, None] * weights, axis=1)
+    return jnp.matmul(x, weights, precision="highest")
 
 
 def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:

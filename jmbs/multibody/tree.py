@@ -10,11 +10,13 @@ import functools
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
 from jmbs.multibody.joints import Joints
+from jmbs.multibody.paths import Entries
 from jmbs.spatial import Symmetric, Vector
 
 
@@ -56,6 +58,12 @@ class Tree:
     @property
     def n_velocities(self) -> int:
         return len(self.body_of)
+
+    def by_velocity(self, entries: Entries) -> Entries:
+        """Entries of bodies `(bodies, ...)`: for each velocity those of the body that it moves."""
+        if np.array_equal(self.body_of, np.arange(len(self.bodies))):
+            return entries
+        return jax.tree.map(lambda x: x[self.body_of], entries)
 
     @functools.cached_property
     def order(self) -> np.ndarray | None:

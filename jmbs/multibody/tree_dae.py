@@ -116,16 +116,18 @@ class TreeDAE(eqx.Module):
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
         reference = self.reference
-        forces, productions = jnp.zeros_like(v), [jnp.zeros(0, self.dtype)]
+        braking, productions = [], [jnp.zeros(0, self.dtype)]
         supplied = dissipated = jnp.zeros((), self.dtype)
         for source in self.layout.friction:
             u = v[source.velocities]
             batch, component = reference.plan.batches[source.batch], reference.components[source.batch]
             force = each(batch, lambda c, u: c.force(u), component, u)
-            forces = _added(forces, source.velocities, -force)
+            braking.append(force.ravel())
             heat = jnp.sum(force * u, axis=1)
             productions.append(heat / reference.reference_temperature)
             dissipated = dissipated + jnp.sum(heat)
+        # One after the other, then nothing, and from there to the velocities.
+        forces = -jnp.concatenate([*braking, jnp.zeros(1, self.dtype)])[self.layout.braked]
         for port in self.simple_drives:
             velocities = self.layout.driven[port]
             force = reference.drives[port].flow(t, None)

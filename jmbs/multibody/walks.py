@@ -27,7 +27,7 @@ def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree
     def walk(carry, x):
         before, shelves = carry
         x, follows, load, store, waits = x
-        above = jax.tree.map(lambda a, s: jnp.where(follows, a, _row(s, load)), before, shelves)
+        above = jax.lax.cond(follows, lambda: before, lambda: jax.tree.map(lambda s: _row(s, load), shelves))
         own, y = step(above, x)
         put = lambda shelves: jax.tree.map(lambda s, a: _with_row(s, store, a), shelves, own)  # noqa: E731
         return (own, jax.lax.cond(waits, put, lambda shelves: shelves, shelves)), y
@@ -49,14 +49,16 @@ def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
 
     def walk(carry, x):
         behind, shelves = carry
-        x, follows, load, store, waits = x
-        up, y = step(jax.tree.map(lambda b, s: b + _row(s, store), behind, shelves), x)
+        x, follows, load, store, waits, branches = x
+        more = lambda: jax.tree.map(lambda b, s: b + _row(s, store), behind, shelves)  # noqa: E731
+        up, y = step(jax.lax.cond(branches, more, lambda: behind), x)
         put = lambda shelves: jax.tree.map(lambda s, u: _with_row(s, load, _row(s, load) + u), shelves, up)  # noqa: E731
         shelves = jax.lax.cond(waits, put, lambda shelves: shelves, shelves)
-        return (jax.tree.map(lambda u: jnp.where(follows, u, jnp.zeros_like(u)), up), shelves), y
+        on = jax.lax.cond(follows, lambda: up, lambda: jax.tree.map(jnp.zeros_like, up))
+        return (on, shelves), y
 
     waits = (load >= 0) & (load != count)
-    places = _follows(forest), jnp.asarray(load), jnp.asarray(store), jnp.asarray(waits)
+    places = _follows(forest), jnp.asarray(load), jnp.asarray(store), jnp.asarray(waits), jnp.asarray(store != count)
     return jax.lax.scan(walk, (none, shelves), (xs, *places), reverse=True)[1]
 
 

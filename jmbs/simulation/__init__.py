@@ -1,5 +1,6 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
+from jmbs.simulation.batch import map_batch, use_all_cores
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
@@ -27,12 +28,14 @@ __all__ = [
     "compile",
     "continuous_quaternions",
     "is_successful",
+    "map_batch",
     "measure_speed",
     "members",
     "message",
     "simulate",
     "spread_states",
     "status_name",
+    "use_all_cores",
     "variational_residual",
     "with_inputs",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from jaxtyping import Array
 
 from jmbs.errors import ModelError, SimulationError
 from jmbs.library.mechanics import is_number, show
+from jmbs.simulation.batch import map_batch
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.model import Model
 from jmbs.simulation.run_settings import RunSettings
@@ -117,15 +119,18 @@ def _functions(model: Model, case: SpeedCase, gradient: bool) -> dict[str, tuple
         return _squared_final_motion(run(parameters, eqx.combine(velocities, others), False))
 
     states = spread_states(model, model.initial_state(), case.batch, case.seed)
-    functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-        "audit_off": (jax.vmap(lambda p, s: run(p, s, False), (None, 0)), (parameters, states)),
-        "audit_on": (jax.vmap(lambda p, s: run(p, s, True), (None, 0)), (parameters, states)),
+    each: dict[str, Callable[[Any, State], Any]] = {
+        "audit_off": lambda p, s: run(p, s, False),
+        "audit_on": lambda p, s: run(p, s, True),
     }
     if gradient:
-        velocities, others = eqx.partition(states, _are_velocities(model, states))
-        with_gradient = jax.vmap(jax.value_and_grad(loss), (0, 0, None))
-        functions["gradient"] = (with_gradient, (velocities, others, parameters))
-    return functions
+        which = _are_velocities(model, states)
+        each["gradient"] = lambda p, s: jax.value_and_grad(loss)(*eqx.partition(s, which), p)
+
+    def batched(f: Callable[[Any, State], Any]) -> Callable[[Any, State], Any]:
+        return lambda parameters, states: map_batch(functools.partial(f, parameters), states)
+
+    return {name: (batched(f), (parameters, states)) for name, f in each.items()}
 
 
 def _are_velocities(model: Model, state: State) -> Any:

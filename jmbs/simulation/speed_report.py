@@ -105,7 +105,7 @@ class SpeedReport:
                 f"{case.name}: {_count(case.bodies, 'body', 'bodies')}, {case.formulation} formulation, "
                 f"constraints {case.constraints}, {case.precision}",
                 f"{_count(case.batch, 'member')}, {_count(case.steps, 'step')} of {case.dt_s:g} s, {case.method}",
-                f"{machine['device']}, {_count(machine['threads'], 'thread')}, jax {machine['jax']}",
+                f"{_count(machine['devices'], 'device')} ({machine['device']}), jax {machine['jax']}",
                 "",
                 *("  ".join(_aligned(row, widths)).rstrip() for row in rows),
             ]
@@ -121,6 +121,7 @@ def this_machine() -> dict[str, Any]:
         "device": f"{device.platform}: {name}",
         "processor": _processor(),
         "threads": threads,
+        "devices": jax.device_count(),
         "system": platform.system(),
         "python": platform.python_version(),
         **{package: _version(package) for package in ("jmbs", "jax", "jaxlib", "diffrax", "equinox")},

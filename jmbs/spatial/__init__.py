@@ -1,7 +1,7 @@
 """Small spatial algebra in components, for the recursions of multibody dynamics."""
 
 from jmbs.spatial.inertia import Inertia, freed, momentum, moved, power, shifted, with_body
-from jmbs.spatial.motion import Motion, inverse
+from jmbs.spatial.motion import Motion, following, inverse
 from jmbs.spatial.vectors import (
     ENTRIES,
     Matrix,
@@ -38,6 +38,7 @@ __all__ = [
     "columns",
     "cross",
     "dot",
+    "following",
     "freed",
     "inverse",
     "matrix",

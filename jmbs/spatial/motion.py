@@ -9,8 +9,10 @@ from jmbs.spatial.vectors import (
     Vector,
     add,
     cross,
+    multiply,
     scale,
     subtract,
+    times,
     transpose,
     transposed_times,
 )
@@ -43,4 +45,20 @@ def inverse(m: Motion) -> Motion:
         back(scale(-1.0, relative_velocity)),
         back(scale(-1.0, m.spin_rate)),
         back(subtract(cross(m.spin, relative_velocity), acceleration)),
+    )
+
+
+def following(first: Motion, second: Motion) -> Motion:
+    """C relative to A, from B relative to A and C relative to B, as in textbooks on relative motion."""
+    out = lambda x: times(first.rotation, x)  # noqa: E731
+    arm, spin, velocity = out(second.position), out(second.spin), out(second.velocity)
+    whirl = cross(first.spin, arm)
+    bent = add(cross(first.spin, add(whirl, scale(2.0, velocity))), cross(first.spin_rate, arm))
+    return Motion(
+        multiply(first.rotation, second.rotation),
+        add(first.position, arm),
+        add(first.spin, spin),
+        add(first.velocity, add(whirl, velocity)),
+        add(first.spin_rate, add(cross(first.spin, spin), out(second.spin_rate))),
+        add(first.acceleration, add(bent, out(second.acceleration))),
     )

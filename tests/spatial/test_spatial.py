@@ -1,4 +1,4 @@
-"""The algebra in components against matrices: inverse motions, inertias seen from other points."""
+"""The algebra in components against matrices: inverse and successive motions, inertias seen from other points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jmbs.lie import SO3, hat
 from jmbs.spatial import (
     Inertia,
     Motion,
+    following,
     freed,
     inverse,
     matrix,
@@ -31,11 +32,7 @@ def entries(motion: Motion) -> np.ndarray:
 
 def test_inverse_is_what_differentiating_the_inverse_pose_gives():
     """Velocities and accelerations of `R^T` and `-R^T r`, with the motion a function of time."""
-    turns, shifts = jnp.asarray(np.random.default_rng(0).normal(size=(2, 3, 3)))
-
-    def pose(t):
-        powers = jnp.stack([jnp.ones_like(t), t, t**2])
-        return SO3.exp(powers @ turns), powers @ shifts
+    pose = moving_pose(0)
 
     def inverse_pose(t):
         R, r = pose(t)
@@ -44,6 +41,29 @@ def test_inverse_is_what_differentiating_the_inverse_pose_gives():
     there, back = motion_of(pose), motion_of(inverse_pose)
     np.testing.assert_allclose(entries(inverse(there)), entries(back), atol=1e-11)
     np.testing.assert_allclose(entries(inverse(back)), entries(there), atol=1e-11)
+
+
+def test_motions_that_follow_each_other_are_what_differentiating_the_product_of_poses_gives():
+    first, second = moving_pose(1), moving_pose(2)
+
+    def product(t):
+        (R1, r1), (R2, r2) = first(t), second(t)
+        return R1 @ R2, r1 + R1 @ r2
+
+    np.testing.assert_allclose(
+        entries(following(motion_of(first), motion_of(second))), entries(motion_of(product)), atol=1e-10
+    )
+
+
+def moving_pose(seed: int):
+    """A pose as a function of time."""
+    turns, shifts = jnp.asarray(np.random.default_rng(seed).normal(size=(2, 3, 3)))
+
+    def pose(t):
+        powers = jnp.stack([jnp.ones_like(t), t, t**2])
+        return SO3.exp(powers @ turns), powers @ shifts
+
+    return pose
 
 
 def motion_of(pose) -> Motion:

@@ -1,0 +1,73 @@
+"""`map_batch` is `jax.vmap`, in pieces and over all devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jmbs
+
+
+def swing(member):
+    return {"end": jnp.sin(member["q"]) * member["m"], "energy": jnp.sum(member["q"] ** 2)}
+
+
+def members(size: int):
+    q = np.random.default_rng(size).normal(size=(size, 3))
+    return {"q": jnp.asarray(q), "m": jnp.arange(1.0, size + 1.0)}
+
+
+@pytest.mark.parametrize("size", [1, 3, 256, 1000, 1021])
+def test_it_is_vmap(size):
+    """1000 is done in pieces of 250; 1021 is prime."""
+    for wanted, found in zip(
+        jax.tree.leaves(jax.vmap(swing)(members(size))),
+        jax.tree.leaves(jmbs.map_batch(swing, members(size))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
+def test_derivatives_of_and_through_it():
+    each = jmbs.map_batch(jax.grad(lambda m: swing(m)["energy"]), members(512))
+    whole = jax.jit(jax.grad(lambda b: jnp.sum(jmbs.map_batch(swing, b)["energy"])))(members(512))
+    for gradient in (each, whole):
+        np.testing.assert_allclose(gradient["q"], 2 * members(512)["q"])
+
+
+@pytest.mark.parametrize(
+    ("batch", "found"),
+    [
+        ({}, "no array"),
+        ({"a": jnp.ones(3), "b": jnp.ones(4)}, "leading axes 3, 4"),
+        (jnp.ones(()), "leading axes none"),
+    ],
+)
+def test_what_is_no_batch_is_refused(batch, found):
+    with pytest.raises(jmbs.ModelError, match=f"batch: found {found}, wanted arrays with equal leading axes"):
+        jmbs.map_batch(swing, batch)
+
+
+def test_all_devices_take_part():
+    """In a process of its own, since the number of devices is fixed by the first use of JAX; 7 members on 3 devices."""
+    program = """
+import jax, jax.numpy as jnp
+jax.config.update("jax_num_cpu_devices", 3)
+import jmbs
+x = jnp.arange(14.0).reshape(7, 2)
+y = jax.jit(lambda x: jmbs.map_batch(jnp.sin, x))(x)
+assert y.shape == (7, 2) and jnp.array_equal(y, jnp.sin(x))
+assert "num_partitions = 3" in jax.jit(lambda x: jmbs.map_batch(jnp.sin, x)).lower(x).as_text()
+try:
+    jmbs.use_all_cores()
+except RuntimeError:
+    print("too late")
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "too late"
