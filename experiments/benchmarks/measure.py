@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,10 +25,9 @@ TIGHT_TOLERANCE = 1e-12
 """Of jmbs's own most accurate run, which is compared with the reference and never is one: jmbs is what is judged."""
 
 
-def measure(study: Study, start: Open, limit: float) -> list[dict[str, Any]]:
-    """A study's cases with a row for each contender; `limit`: seconds that one answer may take."""
+def measure(study: Study, start: Open, limit: float) -> Iterator[dict[str, Any]]:
+    """A study's cases, as they are done, with a row for each contender; `limit`: seconds that one answer may take."""
     references: dict[tuple[str, int, float], dict[str, Any]] = {}
-    results = []
     for case in study.cases:
         print(f"{study.name}: {case.name}, batch {case.batch}, {case.steps} steps of {case.dt:g} s", flush=True)
         rows = measure_case(case, study.contenders, study.repeats, start, limit)
@@ -41,8 +40,7 @@ def measure(study: Study, start: Open, limit: float) -> list[dict[str, Any]]:
             goal = references[key].get("q")
         else:
             goal = next((row["q"] for row in rows if "q" in row), None)
-        results.append(result | {"rows": [_finished(case, row, goal) for row in rows]})
-    return results
+        yield result | {"rows": [_finished(case, row, goal) for row in rows]}
 
 
 def measure_case(

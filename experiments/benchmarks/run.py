@@ -58,6 +58,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=HERE / "results", help="where <hardware>.json goes")
     parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, help="where virtual environments are kept")
     parser.add_argument("--use", nargs="+", default=[], metavar="CODE=PYTHON", help="run a code in this Python instead")
+    parser.add_argument("--without", nargs="+", default=[], metavar="CODE", help="leave codes out, such as a slow one")
     parser.add_argument("--no-report", action="store_true", help="leave figures and the page alone")
     options = parser.parse_args(argv)
     options.studies = {
@@ -87,6 +88,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
         result |= json.loads(target.read_text(encoding="utf-8"))
     scratch = Path(tempfile.mkdtemp(prefix="jmbs-benchmarks-"))
     workers = Workers(options.environments, options.gpu, options.given, scratch)
+    workers.missing |= dict.fromkeys(options.without, "left out with --without")
     print(f"{facts['name']}; messages of the workers: {scratch / 'workers.log'}", flush=True)
 
     cases = equality.QUICK_CASES if options.quick else equality.CASES
@@ -94,15 +96,17 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     result["equality"] = equality.check(cases, codes, workers.start, limit)
     options.out.mkdir(parents=True, exist_ok=True)
     for name, study in wanted.items():
-        measured = measure(study, workers.start, limit)
+        measured: list[dict[str, Any]] = []
         day = datetime.datetime.now(datetime.UTC).date().isoformat()
         # Versions with each study: `--only` leaves others in the file that were measured with another jmbs.
-        provenance = {"quick": options.quick, "date": day, "repeats": study.repeats, "versions": dict(workers.versions)}
-        result["studies"][name] = provenance | {"cases": measured}
-        result["versions"] = result.get("versions", {}) | workers.versions
-        result["missing"] = workers.missing
-        # After each study, so that a long run that breaks off leaves what it has.
-        target.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        provenance = {"quick": options.quick, "date": day, "repeats": study.repeats}
+        for case in measure(study, workers.start, limit):
+            measured.append(case)
+            result["studies"][name] = provenance | {"versions": dict(workers.versions), "cases": measured}
+            result["versions"] = result.get("versions", {}) | workers.versions
+            result["missing"] = workers.missing
+            # After each case, so that a long run that breaks off leaves what it has.
+            target.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {target}")
     if not options.no_report:
         report.main([])
