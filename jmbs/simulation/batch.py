@@ -57,4 +57,6 @@ def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -
     piece = next((n for n in range(PIECE, PIECE // 4, -1) if size % n == 0), size)
     if jax.default_backend() != "cpu" or piece == size:
         return jax.vmap(function)(batch)
-    return jax.lax.map(function, batch, batch_size=piece)
+    pieces = jax.tree.map(lambda x: jnp.reshape(x, (size // piece, piece, *x.shape[1:])), batch)
+    results = jax.lax.map(jax.vmap(function), pieces)
+    return jax.tree.map(lambda x: jnp.reshape(x, (size, *x.shape[2:])), results)

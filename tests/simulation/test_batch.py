@@ -14,7 +14,8 @@ import jmbs
 
 
 def swing(member):
-    return {"end": jnp.sin(member["q"]) * member["m"], "energy": jnp.sum(member["q"] ** 2)}
+    end = jnp.sin(member["q"]) * member["m"]
+    return {"end": end, "energy": jnp.sum(member["q"] ** 2), "nothing": end[:0]}
 
 
 def members(size: int):
