@@ -26,12 +26,17 @@ distance of the quartiles, relative to the median. *Distance* is that of a centr
 steps (median over members of the largest over links). It is small where codes agree on mechanism and method, and as
 large as the method's error where two fourth-order methods treat rotations differently.
 """
+WITHOUT_GPU = """## GPU
+
+Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet.
+"""
 
 
 def page(results: dict[str, dict[str, Any]]) -> str:
     """The page's text, from results by file name without suffix."""
     sections = [_section(name, result) for name, result in sorted(results.items())]
-    return "\n".join([INTRODUCTION, *sections])
+    on_gpu = any("gpu" in result["hardware"] for result in results.values())
+    return "\n".join([INTRODUCTION, *sections, *([] if on_gpu else [WITHOUT_GPU])])
 
 
 def _section(name: str, result: dict[str, Any]) -> str:
