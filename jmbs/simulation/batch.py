@@ -50,7 +50,8 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
     each = jax.shard_map(
         lambda own: _in_pieces(function, own, share), mesh=mesh, in_specs=axis, out_specs=axis, check_vma=False
     )
-    return jax.tree.map(lambda x: x[:size], each(padded))
+    # As one program: operation by operation JAX cannot do those on arrays without entries.
+    return jax.tree.map(lambda x: x[:size], jax.jit(each)(padded))
 
 
 def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -> PyTree:

@@ -64,6 +64,8 @@ x = jnp.arange(14.0).reshape(7, 2)
 y = jax.jit(lambda x: jmbs.map_batch(jnp.sin, x))(x)
 assert y.shape == (7, 2) and jnp.array_equal(y, jnp.sin(x))
 assert "num_partitions = 3" in jax.jit(lambda x: jmbs.map_batch(jnp.sin, x)).lower(x).as_text()
+empty = jmbs.map_batch(lambda m: m[0] + jnp.einsum("noi,ni->no", jnp.zeros((1, 6, 0)), jnp.zeros((1, 0)) + m[:0]), x)
+assert empty.shape == (7, 1, 6) and jnp.array_equal(empty[:, 0, 0], x[:, 0])
 try:
     jmbs.use_all_cores()
 except RuntimeError:
