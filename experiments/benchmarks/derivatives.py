@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,20 +34,6 @@ def derivative_of(kind: str, rollout: Callable[[Any], Any]) -> Callable[[Any], A
         case "second":
             return lambda state: jax.jvp(jax.grad(loss), (state,), (jax.tree.map(jnp.ones_like, state),))
     raise ValueError(f"kind: found {kind!r}, wanted one of {', '.join(KINDS)}")
-
-
-def one_device_per_core() -> None:
-    """JAX sees one device in a CPU, whose cores mostly idle; to be called before its first use."""
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
-
-
-def spread(states: Any) -> Any:
-    """The states with their leading axes over all devices, where these divide them."""
-    count, leaves = jax.device_count(), jax.tree.leaves(states)
-    if count == 1 or leaves[0].shape[0] % count:
-        return states
-    mesh = jax.sharding.Mesh(jax.devices(), ("members",))
-    return jax.device_put(states, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("members")))
 
 
 def batch_program(

@@ -17,7 +17,7 @@ import numpy as np
 
 import jmbs
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import KINDS, batch_program, one_device_per_core
+from experiments.benchmarks.derivatives import KINDS, batch_program
 from experiments.benchmarks.kinematics import quaternion, random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.neutral import COORDINATES, RATES, System
@@ -171,5 +171,5 @@ def _last(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    one_device_per_core()
+    jmbs.use_all_cores()
     serve(describe, prepare, accelerations)

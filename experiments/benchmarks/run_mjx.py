@@ -4,6 +4,7 @@
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from mujoco import mjx
 
 from experiments.benchmarks.cases import Case
-from experiments.benchmarks.derivatives import batch_program, one_device_per_core, spread
+from experiments.benchmarks.derivatives import batch_program
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.mjcf import acceleration_from_mujoco, from_mujoco, mjcf, to_mujoco
@@ -61,6 +62,20 @@ def prepare(case: Case) -> Prepared:
         return from_mujoco(system, *(np.asarray(x, float)[:KEPT_MEMBERS] for x in outcome))
 
     return Prepared(program, final, figures)
+
+
+def one_device_per_core() -> None:
+    """JAX sees one device in a CPU, whose cores mostly idle; to be called before its first use."""
+    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)))
+
+
+def spread(states: Any) -> Any:
+    """The states with their leading axes over all devices, where these divide them."""
+    count, leaves = jax.device_count(), jax.tree.leaves(states)
+    if count == 1 or leaves[0].shape[0] % count:
+        return states
+    mesh = jax.sharding.Mesh(jax.devices(), ("members",))
+    return jax.device_put(states, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("members")))
 
 
 def accelerations(system: System, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

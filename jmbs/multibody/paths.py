@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
-from jmbs.spatial import Matrix, multiply
+from jmbs.spatial import Matrix
 
 SMALL_MASK = 500
 """Up to so many entries a sum is quicker than a call of a library for products of matrices."""
@@ -35,14 +35,10 @@ class Paths:
     walk: bool
 
     def products(self, rotation: Matrix) -> tuple[Matrix, Matrix]:
-        """The product of the rotations from the root to each node, and to each node's parent."""
+        """The products of rotations `(nodes,)` from the root to each node, and to its parent; not for walks."""
         n, parent = len(self.forest), self.forest.parent
-        if self.walk and self.forest.jumps:
-            one = tuple(jnp.full_like(x[0], entry) for x, entry in zip(rotation, IDENTITY, strict=True))
-            rotation = outward(self.forest, lambda above, own: (multiply(above, own),) * 2, one, rotation)
-        if self.walk or not self.forest.jumps:
+        if not self.forest.jumps:
             return rotation, self.above(rotation, identity=True)
-
         # One array, so that a round is one operation.
         whole = jnp.stack(rotation, axis=1).reshape(n, 3, 3)
         for up in self.forest.jumps:
@@ -61,11 +57,9 @@ class Paths:
 
     def carried(self, entries: Entries, at: np.ndarray | None = None) -> Entries:
         """The sums of entries over each node, or those `at`, and all behind it."""
-        reach = self.forest.reach.T
-        if at is None or np.array_equal(at, np.arange(len(self.forest))):
-            return self._summed(inward, reach, entries)
+        at, reach = np.arange(len(self.forest)) if at is None else at, self.forest.reach.T
         if self.walk or not self.forest.jumps:
-            return jax.tree.map(lambda x: x[at], self._summed(inward, reach, entries))
+            return taken(self._summed(inward, reach, entries), at)
         return self._summed(inward, reach[at], entries)
 
     def _summed(self, walk: Callable, mask: np.ndarray, entries: Entries) -> Entries:
@@ -94,6 +88,13 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
     if mask.size <= SMALL_MASK:
         return jnp.sum(x[:, :, None] * weights, axis=1)
     return jnp.matmul(x, weights, precision="highest")
+
+
+def taken(entries: Entries, at: np.ndarray) -> Entries:
+    """The entries at places of the first axis; without a gather where these are all of them in order."""
+    if np.array_equal(at, np.arange(jax.tree.leaves(entries)[0].shape[0])):
+        return entries
+    return jax.tree.map(lambda x: x[at], entries)
 
 
 def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:

@@ -10,13 +10,12 @@ import functools
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
 from jmbs.multibody.joints import Joints
-from jmbs.multibody.paths import Entries
+from jmbs.multibody.paths import Entries, taken
 from jmbs.spatial import Symmetric, Vector
 
 
@@ -61,9 +60,7 @@ class Tree:
 
     def by_velocity(self, entries: Entries) -> Entries:
         """Entries of bodies `(bodies, ...)`: for each velocity those of the body that it moves."""
-        if np.array_equal(self.body_of, np.arange(len(self.bodies))):
-            return entries
-        return jax.tree.map(lambda x: x[self.body_of], entries)
+        return taken(entries, self.body_of)
 
     @functools.cached_property
     def order(self) -> np.ndarray | None:

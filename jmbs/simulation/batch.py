@@ -17,13 +17,17 @@ PIECE = 256
 """Members that one CPU device takes at once: what they compute on the way still fits its caches."""
 
 
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def use_all_cores() -> None:
     """Gives JAX one device per core of a CPU, which it otherwise sees as one device with most cores idle.
 
     It changes JAX's configuration for the whole process. Raises `RuntimeError` once JAX has been used.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jax.config.update("jax_num_cpu_devices", cores)
+    jax.config.update("jax_num_cpu_devices", usable_cores())
 
 
 def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:

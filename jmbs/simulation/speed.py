@@ -59,7 +59,8 @@ def measure_speed(
     case = _case(model, batch, steps, dt, method, formulation, seed)
     machine = this_machine()
     programs, timings = {}, {}
-    for name, (function, arguments) in _functions(model, case, gradient).items():
+    functions, arguments = _functions(model, case, gradient)
+    for name, function in functions.items():
         programs[name], timings[name] = _compiled(function, arguments)
         _refuse_failure(name, programs[name]())
     for _ in range(repeats):
@@ -103,8 +104,10 @@ def _case(model: Model, batch: int, steps: int, dt, method, formulation, seed: i
     )
 
 
-def _functions(model: Model, case: SpeedCase, gradient: bool) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """What is timed, one function over the whole batch each, with its arguments."""
+def _functions(
+    model: Model, case: SpeedCase, gradient: bool
+) -> tuple[dict[str, Callable[..., Any]], tuple[Any, State]]:
+    """What is timed, one function over the whole batch each, and their arguments: parameters and states."""
     t0 = model.settings.t0
     ts = np.array([t0, t0 + case.steps * case.dt_s])
     # Parameters are arguments, as in a fit: XLA would fold constants.
@@ -118,19 +121,18 @@ def _functions(model: Model, case: SpeedCase, gradient: bool) -> dict[str, tuple
     def loss(velocities: State, others: State, parameters: Any) -> Array:
         return _squared_final_motion(run(parameters, eqx.combine(velocities, others), False))
 
+    def whole(f: Callable[[Any, State], Any]) -> Callable[[Any, State], Any]:
+        return lambda parameters, states: map_batch(functools.partial(f, parameters), states)
+
     states = spread_states(model, model.initial_state(), case.batch, case.seed)
-    each: dict[str, Callable[[Any, State], Any]] = {
-        "audit_off": lambda p, s: run(p, s, False),
-        "audit_on": lambda p, s: run(p, s, True),
+    functions = {
+        "audit_off": whole(lambda p, s: run(p, s, False)),
+        "audit_on": whole(lambda p, s: run(p, s, True)),
     }
     if gradient:
         which = _are_velocities(model, states)
-        each["gradient"] = lambda p, s: jax.value_and_grad(loss)(*eqx.partition(s, which), p)
-
-    def batched(f: Callable[[Any, State], Any]) -> Callable[[Any, State], Any]:
-        return lambda parameters, states: map_batch(functools.partial(f, parameters), states)
-
-    return {name: (batched(f), (parameters, states)) for name, f in each.items()}
+        functions["gradient"] = whole(lambda p, s: jax.value_and_grad(loss)(*eqx.partition(s, which), p))
+    return functions, (parameters, states)
 
 
 def _are_velocities(model: Model, state: State) -> Any:

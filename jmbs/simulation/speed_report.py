@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from jmbs.simulation.batch import usable_cores
+
 SCHEMA = "jmbs-speed/1"
 COLUMNS = {"audit_off": "audit off", "audit_on": "audit on", "gradient": "gradient"}
 
@@ -116,11 +118,10 @@ def this_machine() -> dict[str, Any]:
     """The device that JAX computes on, usable threads of the processor, versions, and settings that change timings."""
     device = jax.devices()[0]
     name = _processor() if device.platform == "cpu" else device.device_kind
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "device": f"{device.platform}: {name}",
         "processor": _processor(),
-        "threads": threads,
+        "threads": usable_cores(),
         "devices": jax.device_count(),
         "system": platform.system(),
         "python": platform.python_version(),

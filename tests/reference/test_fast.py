@@ -18,10 +18,24 @@ from jmbs.simulation import with_inputs
 
 CHAIN, ARM, BRICARD, SQUEEZER = "chain_n_link_planar", "robot_panda", "iftomm_A04_bricard", "andrews_squeezer"
 
-SIZES = [1, 2, 4, 8]
 STARTS = ("horizontal", "bent30")
+BEYOND_ROUNDING = pytest.mark.xfail(
+    reason="1.5 to 45 times the tolerance, which is ten times the rounding of the file's own methods"
+)
 TO_ROUNDING = {"rtol": 1e-14, "atol": 1e-15}
 """The chain's file has no tolerance for a run at 1e-10, only how far its own methods agree; that calls for this."""
+FIXED = 1e-4
+"""Step of longer chains, s, where the control of steps to rounding would stop at its last digits."""
+
+
+def chains(*misses: tuple[int, str]) -> pytest.MarkDecorator:
+    """Sizes and starts: long ones are slow tests, and those in `misses` are known to miss their tolerance."""
+    cases = []
+    for n in (1, 2, 4, 8, 16, 32, 64):
+        for start in STARTS:
+            marks = [pytest.mark.slow] * (n > 8) + [BEYOND_ROUNDING] * ((n, start) in misses)
+            cases.append(pytest.param(n, start, marks=marks))
+    return pytest.mark.parametrize(("n", "start"), cases)
 
 
 @functools.cache
@@ -34,7 +48,8 @@ def chain_run(n: int, start: str) -> jmbs.Trajectory:
     data = case(CHAIN)
     model = chain_model(n).with_parameters({"initial/joint1/q": [data["cases"][f"{start}_N{n}"]["phi0"]]})
     times = data["times"]
-    return jmbs.simulate(model, ts=times, t1=times[-1], solver="dopri8", tolerance=TO_ROUNDING)
+    steps = {"tolerance": TO_ROUNDING} if n <= 8 else {"dt": FIXED}
+    return jmbs.simulate(model, ts=times, t1=times[-1], solver="dopri8", **steps)
 
 
 def angle_tolerance(wanted: dict) -> np.ndarray:
@@ -43,8 +58,7 @@ def angle_tolerance(wanted: dict) -> np.ndarray:
     return 10 * np.max(methods, axis=0)
 
 
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("n", SIZES)
+@chains((16, "horizontal"), (32, "horizontal"), (32, "bent30"), (64, "horizontal"), (64, "bent30"))
 def test_angles_and_rates_of_a_chain(n: int, start: str, within):
     wanted, trajectory = case(CHAIN)["cases"][f"{start}_N{n}"], chain_run(n, start)
     phi, rates = (
@@ -58,8 +72,7 @@ def test_angles_and_rates_of_a_chain(n: int, start: str, within):
     within("phidot", largest(rates - np.array(wanted["phidot"])), fastest * tolerance)
 
 
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("n", SIZES)
+@chains()
 def test_tip_of_a_chain(n: int, start: str, within):
     """Angles that err by a tolerance move the tip of one metre of links by at most as many metres."""
     wanted, trajectory = case(CHAIN)["cases"][f"{start}_N{n}"], chain_run(n, start)
