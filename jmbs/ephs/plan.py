@@ -12,6 +12,7 @@ is exact and power-conserving: efforts go forward through the ratio, flows back 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Collection
 from typing import Any
 
@@ -129,6 +130,22 @@ class Plan:
         """Batches of eliminated transformers, in the order in which efforts become known."""
         order = [i for i, b in enumerate(self.batches) if b.level > 0]
         return tuple(sorted(order, key=lambda i: self.batches[i].level))
+
+    @functools.cached_property
+    def seen_by_rows(self) -> np.ndarray:
+        """`(n_rows, n_stored + n_free)`: on which efforts each constraint row may depend, transformers eliminated."""
+        n = self.n_stored + self.n_free
+        seen = np.zeros((self.n_efforts, n), dtype=bool)
+        seen[:n] = np.eye(n, dtype=bool)
+        for i in self.levels:
+            batch = self.batches[i]
+            seen[batch.outputs] = np.any(seen[batch.inputs], axis=1, keepdims=True)
+        rows = np.zeros((self.n_rows, n), dtype=bool)
+        for batch in self.batches:
+            rows[batch.multipliers] = np.any(seen[batch.efforts], axis=1, keepdims=True)
+        for port, places in self.driven_rows.items():
+            rows[places] = seen[self.drive_slots[port]]
+        return rows
 
 
 def make_plan(flat: FlatSystem, eliminate: bool = True, apart: Collection[str] = ()) -> Plan:

@@ -29,7 +29,7 @@ from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
-from jmbs.linear import minimum_norm_saddle, solve_saddle
+from jmbs.linear import minimum_norm_saddle, solve_saddle, sparse_matrix
 
 
 class ReferenceDAE(eqx.Module):
@@ -196,7 +196,7 @@ class ReferenceDAE(eqx.Module):
             return self.rows(t, s, self.expand(t, s, z[:n_stored], z[n_stored:]))
 
         _, push = jax.linearize(rows, jnp.zeros(n, dtype))
-        return jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=dtype))
+        return sparse_matrix(push, self.plan.seen_by_rows, dtype)
 
     def compliance(
         self, x: State, C: Float[Array, "rows efforts"], which: tuple[int, ...] | None = None

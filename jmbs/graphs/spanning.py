@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -35,32 +36,40 @@ class SpanningTree:
 def spanning_tree(
     n: int, ends: Sequence[tuple[int, int]], weights: Sequence[int], never: Collection[int] = ()
 ) -> SpanningTree:
-    """The spanning forest of least weight; among equals the edge that comes first wins, so it is deterministic.
+    """The spanning forest of least weight, grown from the ground (R. C. Prim, 1957), so it is deterministic.
+
+    Among edges of equal weight the one nearer to where the tree starts wins, so that trees stay shallow; then the one
+    that comes first.
 
     **Arguments:** `n` nodes, `ends` of the edges (`GROUND` for the ground), their `weights`, and edges that are `never`
     taken. A tree that does not touch the ground starts at its lowest node.
     """
-    component = list(range(n + 1))  # the ground is the last one
-
-    def find(node: int) -> int:
-        while component[node] != node:
-            component[node] = component[component[node]]
-            node = component[node]
-        return node
-
-    chosen = []
-    for edge in sorted((e for e in range(len(ends)) if e not in never), key=lambda e: (weights[e], e)):
-        a, b = (find(node if node != GROUND else n) for node in ends[edge])
-        if a != b:
-            component[a] = b
-            chosen.append(edge)
     neighbours: dict[int, list[tuple[int, int, bool]]] = {node: [] for node in (GROUND, *range(n))}
-    for edge in sorted(chosen):
-        first, second = ends[edge]
-        neighbours[first].append((edge, second, False))
-        neighbours[second].append((edge, first, True))
-    order, edge_to, backwards, parent = _walk(n, neighbours)
-    cut = tuple(e for e in range(len(ends)) if e not in set(chosen))
+    for edge, (first, second) in enumerate(ends):
+        if edge not in never and first != second:
+            neighbours[first].append((edge, second, False))
+            neighbours[second].append((edge, first, True))
+    children: dict[int, list[tuple[int, int, bool]]] = {node: [] for node in neighbours}
+    reached: set[int] = set()
+    for start in (GROUND, *range(n)):
+        if start in reached:
+            continue
+        reached.add(start)
+        waiting: list[tuple[int, int, int, int, int, bool]] = []
+        node, depth = start, 0
+        while True:
+            for edge, far, back in neighbours[node]:
+                heapq.heappush(waiting, (weights[edge], depth, edge, node, far, back))
+            while waiting and waiting[0][4] in reached:
+                heapq.heappop(waiting)
+            if not waiting:
+                break
+            _, depth, edge, above, node, back = heapq.heappop(waiting)
+            reached.add(node)
+            depth += 1
+            children[above].append((edge, node, back))
+    order, edge_to, backwards, parent = _walk(n, {node: sorted(found) for node, found in children.items()})
+    cut = tuple(e for e in range(len(ends)) if e not in set(edge_to))
     return SpanningTree(np.array(order, int), np.array(edge_to, int), np.array(backwards, bool), Forest(parent), cut)
 
 

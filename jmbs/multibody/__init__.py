@@ -1,10 +1,11 @@
 """The tree formulation: joint coordinates along a spanning tree, O(n) recursions, loops as constraints on top."""
 
-from jmbs.multibody.couplings import all_efforts, geometry_of, others, project
+from jmbs.multibody.couplings import all_efforts, geometry_of, others
 from jmbs.multibody.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.layout import Layout, make_layout
 from jmbs.multibody.mass_matrix import mass_matrix
+from jmbs.multibody.projection import project
 from jmbs.multibody.reactions import Seen, seen
 from jmbs.multibody.recognise import Recognised, recognise
 from jmbs.multibody.tree import Links, Tree

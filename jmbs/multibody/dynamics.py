@@ -164,7 +164,8 @@ def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Arr
     weightless = Links(links.joints, links.mass, links.inertia, nothing)
     # Solves are differentiated as solutions of their equations, never through the factorisation.
     frozen = jax.lax.stop_gradient((links, q))
-    apply = _factorised(tree, frozen[0], kinematics(tree, *frozen, still, local=True, walk=True), batch=False)
+    kin = kinematics(tree, *frozen, still, local=True, walk=not _dense(tree, batch=False))
+    apply = _factorised(tree, frozen[0], kin, batch=False)
 
     def multiply(x: Array) -> Array:
         return inverse_dynamics(tree, weightless, q, still, x)

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jmbs.ephs import Block, FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, AbstractLowerPair, Rn
+from jmbs.multibody.loop_groups import LoopGroup, loop_groups
 from jmbs.multibody.recognise import Recognised
+from jmbs.multibody.row_plan import RowPlan, row_plan
+from jmbs.multibody.segments import Segment, segments
 from jmbs.multibody.tree import JointGroup, Tree
-
-
-class Segment(NamedTuple):
-    """Members of one batch of the reference plan."""
-
-    batch: int
-    members: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,7 +67,9 @@ class Layout:
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
-    - `free_slots`, `other_rows`: unknown efforts and constraint rows that are not the tree's.
+    - `loops`: joints that close loops, by kind. `other_rows`: constraint rows that are not the tree's, theirs among
+      them; `free_slots`, `general_rows`: unknown efforts and rows that are neither the tree's nor theirs; `rows`: how
+      all these are coupled.
     """
 
     tree: Tree
@@ -97,8 +95,11 @@ class Layout:
     reacting: np.ndarray
     reaction_reversed: np.ndarray
     reaction_frames: tuple[Segment, ...]
+    loops: tuple[LoopGroup, ...]
     free_slots: np.ndarray
     other_rows: np.ndarray
+    general_rows: np.ndarray
+    rows: RowPlan
 
     @functools.cached_property
     def braked(self) -> np.ndarray:
@@ -152,7 +153,15 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     member = lambda path: plan.member_of[path]  # noqa: E731
     hc = [member(j.constraint) for j in on]
     reactions = np.array([plan.batches[b].multipliers[m] for b, m in hc], dtype=int).reshape(-1, 6)
+    loops = loop_groups(plan, recognised)
+    none = np.zeros(0, int)
+    loop_rates = np.concatenate([none, *(g.rates.ravel() for g in loops)])
+    loop_rows = np.concatenate([none, *(g.rows.ravel() for g in loops)])
+    other_rows = np.setdiff1d(np.arange(plan.n_rows), reactions.ravel())
+    general_rows = np.setdiff1d(other_rows, loop_rows)
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
+    free_slots = np.setdiff1d(free, [*rate_slots, *loop_rates])
+    dense = free_slots.size > 0 or any(i in plan.constrained_blocks for i in kept)
     return Layout(
         tree=tree,
         sources=sources,
@@ -177,19 +186,12 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         reacting=reacting,
         reaction_reversed=reversed,
         reaction_frames=segments([member(j.after) for j in on]),
-        free_slots=np.setdiff1d(free, rate_slots),
-        other_rows=np.setdiff1d(np.arange(plan.n_rows), reactions.ravel()),
+        loops=loops,
+        free_slots=free_slots,
+        other_rows=other_rows,
+        general_rows=general_rows,
+        rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
     )
-
-
-def segments(places: list[tuple[int, int]]) -> tuple[Segment, ...]:
-    """Runs of members of the same batch."""
-    runs: list[tuple[int, list[int]]] = []
-    for batch, member in places:
-        if not runs or runs[-1][0] != batch:
-            runs.append((batch, []))
-        runs[-1][1].append(member)
-    return tuple(Segment(batch, np.array(members)) for batch, members in runs)
 
 
 def _blocks(plan: Plan, bodies, joints) -> tuple[tuple[int, ...], tuple[Block, ...], int]:

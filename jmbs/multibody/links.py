@@ -10,9 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
-from jmbs.lie import SE3, Free
+from jmbs.lie import SE3, AbstractLowerPair, Free
 from jmbs.multibody.joints import Frame, GeneralJoints, Joints, OneParameterJoints, basis
-from jmbs.multibody.layout import GroupSource, Layout, Segment
+from jmbs.multibody.layout import GroupSource, Layout
+from jmbs.multibody.loops import Split, split
+from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Links
 from jmbs.spatial import matrix, symmetric, vector
 
@@ -23,6 +25,18 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     mass, inertia = _gather(reference, layout.energies, lambda c: (c.mass, c.inertia))
     weight = _gather(reference, layout.weights, lambda c: c.mass * c.gravity)
     return Links(joints, mass, symmetric(inertia), vector(weight))
+
+
+def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ...]:
+    """How loop joints split the space of twists, by group; None where that changes as they move."""
+    splits: list[Split | None] = []
+    for group in layout.loops:
+        motion = _members(reference.components[group.constraint.batch], group.constraint).motion
+        constant = isinstance(motion, AbstractLowerPair)
+        splits.append(
+            split(basis(motion, len(group.bodies), reference.reference_temperature.dtype)) if constant else None
+        )
+    return tuple(splits)
 
 
 def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:

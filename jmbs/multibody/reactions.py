@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Rates
 from jmbs.linear import not_before, pseudo_inverse
-from jmbs.multibody.couplings import Couplings, Geometry, TreeRates, all_efforts, all_rows, geometry_of
+from jmbs.multibody.constraints import Couplings, TreeRates, multipliers_of
+from jmbs.multibody.couplings import Geometry, all_efforts, geometry_of
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.links import frames
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 class Seen(NamedTuple):
     """The reference state; the rates in its numbering; singular values of the constraint rows, descending, each row
-    scaled to unit length (those of the tree's own joints are independent and count as one)."""
+    scaled to unit length (those of the tree's own joints, and of loop joints along their tangents, are independent and
+    count as one)."""
 
     x: tuple[Array, ...]
     rates: Rates
@@ -56,20 +58,22 @@ def seen(dae: TreeDAE, t, y: Own) -> Seen:
     geometry = geometry_of(dae, y) if couplings is None else couplings.others.geometry
     twist = geometry.stored[layout.body_slots]
     motion = kinematics(layout.tree, dae.links, dae.elements(y), y[-1][0], own.dv, local=True)
-    loads, independent, multipliers = jnp.zeros_like(twist), jnp.zeros(0, dae.dtype), None
+    loads, independent = jnp.zeros_like(twist), jnp.zeros(0, dae.dtype)
+    multipliers = jnp.zeros(reference.plan.n_rows, dae.dtype)
     if couplings is not None:
-        multipliers = couplings.multipliers
-        loads = -couplings.others.flow[layout.body_slots]
-        if multipliers is not None:
-            loads = loads + _constraint_loads(dae, geometry.structure, multipliers)
+        flow = couplings.others.flow
+        multipliers = multipliers_of(dae, geometry, couplings.multipliers, flow)
+        loads = _constraint_loads(dae, geometry.structure, multipliers) - flow[layout.body_slots]
     reaction = _reactions(dae, motion, less_loads(motion, body_wrenches(dae.links, motion), loads))
     if couplings is not None and couplings.linear is not None:
-        reaction, multipliers, independent = _least(dae, couplings, motion, reaction)
-    whole = all_rows(dae, multipliers).at[layout.reactions].set(reaction)
+        reaction, multipliers, independent = _least(dae, couplings, motion, reaction, multipliers)
+    whole = multipliers.at[layout.reactions].set(reaction)
     efforts = efforts_of(dae, t, geometry, couplings)
     violation = reference.rows(t, reference.structures(geometry.x), efforts)
     rates = Rates(_velocity(dae, motion, twist, own), efforts, whole, violation, own.power)
-    return Seen(geometry.x, rates, jnp.concatenate([jnp.ones(layout.reactions.size, dae.dtype), independent]))
+    tangents = sum(group.rates.size for group in layout.loops)
+    ones = jnp.ones(layout.reactions.size + tangents, dae.dtype)
+    return Seen(geometry.x, rates, jnp.concatenate([ones, independent]))
 
 
 def efforts_of(dae: TreeDAE, t, geometry: Geometry, couplings: Couplings | None) -> Float[Array, " efforts"]:
@@ -93,9 +97,9 @@ def _velocity(dae: TreeDAE, motion: TreeMotion, twist: Array, own: TreeRates) ->
 
 
 def _constraint_loads(dae: TreeDAE, structure, multipliers: Array) -> Float[Array, "bodies 6"]:
-    """Wrenches on the bodies, in their axes, by multipliers of the rows beyond the tree."""
+    """Wrenches on the bodies, in their axes, by multipliers of the rows beyond the tree (zero on the tree's)."""
     reference = dae.reference
-    flow = reference.reduce(structure, reference.multiplier_flows(structure, all_rows(dae, multipliers)))
+    flow = reference.reduce(structure, reference.multiplier_flows(structure, multipliers))
     return -flow[dae.layout.body_slots]
 
 
@@ -121,28 +125,32 @@ def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array,
     return jnp.stack([*transposed_times(axes, torque), *transposed_times(axes, force)], axis=-1)
 
 
-def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Array):
-    """Reactions and multipliers of least norm together; singular values of the rows beyond the tree."""
-    linear, multipliers = couplings.linear, couplings.multipliers
-    assert linear is not None and multipliers is not None
+def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Array, multipliers: Array):
+    """Reactions and multipliers of least norm together; singular values of the condensed rows."""
+    linear, geometry, layout = couplings.linear, couplings.others.geometry, dae.layout
+    assert linear is not None
     rows = jnp.concatenate([linear.J, linear.kept, linear.free], axis=1)
     m = rows.shape[0]
+    if m == 0:
+        return reaction, multipliers, jnp.zeros(0, dae.dtype)
     stress = jnp.eye(m, dtype=dae.dtype) - rows @ pseudo_inverse(rows)
     # A projector has rank zero or more: rounding must not be taken for a self-stress.
     stress = jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
+    no_flow = jnp.zeros_like(couplings.others.flow)
 
-    def transmitted(multipliers: Array) -> Array:
-        loads = _constraint_loads(dae, couplings.others.geometry.structure, multipliers)
+    def transmitted(condensed: Array) -> tuple[Array, Array]:
+        whole = multipliers_of(dae, geometry, condensed, no_flow)
+        loads = _constraint_loads(dae, geometry.structure, whole)
         zero = jnp.zeros_like(motion.bodies.position[0])
         nothing = zero, zero, zero
-        return _reactions(dae, motion, less_loads(motion, (nothing, nothing), loads)).ravel()
+        return _reactions(dae, motion, less_loads(motion, (nothing, nothing), loads)).ravel(), whole
 
-    through_tree = jax.vmap(transmitted, out_axes=1)(stress.T)
-    whole = jnp.concatenate([through_tree, stress])
-    given = jnp.concatenate([reaction.ravel(), multipliers])
+    through_tree, through_others = jax.vmap(transmitted, out_axes=1)(stress.T)
+    whole = jnp.concatenate([through_tree, through_others[layout.other_rows]])
+    given = jnp.concatenate([reaction.ravel(), multipliers[layout.other_rows]])
     share = pseudo_inverse(not_before(whole, stress)) @ given
     length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
     scaled = not_before(rows / jnp.where(length > 0, length, jnp.ones_like(length)), share)
     values = jnp.linalg.svd(scaled, compute_uv=False)
     values = jnp.concatenate([values, jnp.zeros(m - values.shape[0], dae.dtype)]) / values[0]
-    return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - stress @ share, values
+    return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - through_others @ share, values

@@ -16,11 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow, each
-from jmbs.multibody.couplings import TreeRates, coupled_rates, geometry_of, given_forces, others
+from jmbs.multibody.constraints import TreeRates, coupled_rates
+from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.kinematics import joint_rates, kinematics
 from jmbs.multibody.layout import Layout
-from jmbs.multibody.links import links_of
+from jmbs.multibody.links import links_of, splits_of
+from jmbs.multibody.loops import Split
 from jmbs.multibody.tree import Links
 from jmbs.spatial import scale, symmetric_times, transposed_times
 
@@ -31,11 +33,13 @@ Own = tuple[Array, ...]
 class TreeDAE(eqx.Module):
     """The tree formulation; offers to solvers what `ReferenceDAE` offers, on a state of its own.
 
-    **Arguments:** `reference`: the same system; `links`: the tree's parameters, made from it (see `tree_dae`).
+    **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
+    `splits` of loop joints by group, None where their tangent is not constant.
     """
 
     reference: ReferenceDAE
     links: Links
+    splits: tuple[Split | None, ...]
     layout: Layout = eqx.field(static=True)
 
     @property
@@ -173,4 +177,4 @@ def _added(total: Array, places: np.ndarray, value: Array) -> Array:
 
 def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
     """The tree formulation of a system at its present parameters; differentiable."""
-    return TreeDAE(reference, links_of(reference, layout), layout)
+    return TreeDAE(reference, links_of(reference, layout), splits_of(reference, layout), layout)

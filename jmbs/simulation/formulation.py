@@ -106,7 +106,7 @@ class TreeFormulation(eqx.Module):
 
 
 def formulation_of(model: Model, name: str | None = None) -> AbsoluteFormulation | TreeFormulation:
-    """The formulation that a run shall use: the one asked for, else the tree where no constraint binds it.
+    """The formulation that a run shall use: the one asked for, else the tree where there is one.
 
     Raises `ModelError` where a tree is asked for and there is none.
     """
@@ -121,8 +121,7 @@ def formulation_of(model: Model, name: str | None = None) -> AbsoluteFormulation
 def resolved_formulation(model: Model, name: str | None = None) -> str:
     """ "tree" or "absolute"; see `formulation_of`."""
     if name is None:
-        # With loops the tree is right but its programs still compile for longer than the absolute formulation's.
-        return "tree" if model.tree is not None and not model.tree.other_rows.size else "absolute"
+        return "tree" if model.tree is not None else "absolute"
     if name not in FORMULATIONS:
         raise ModelError("simulation/formulation", repr(name), " or ".join(FORMULATIONS))
     if name == "tree" and model.tree is None:

@@ -19,8 +19,9 @@ LAYERS = (
     ("multibody",),
     ("solvers", "library"),
     ("ephs", "dae"),
+    ("linear",),
     ("lie", "spatial", "graphs"),
-    ("arrays", "linear"),
+    ("arrays",),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmbs.graphs import GROUND, Forest, spanning_tree
+from jmbs.graphs import GROUND, Forest, blocks_of, column_colours, level_sets, spanning_tree
 
 
 def random_forest(seed: int, n: int = 12) -> Forest:
@@ -76,3 +76,39 @@ def test_named_edges_are_cut_and_a_tree_may_float():
     tree = spanning_tree(2, [(GROUND, 0), (0, 1)], [1, 1], never=[0])
     assert tree.cut == (0,)
     assert list(tree.edge) == [-1, 1] and list(tree.forest.parent) == [-1, 0]
+
+
+def test_among_equals_the_tree_is_shallow():
+    """Windows side by side: posts on the ground, beams from post to post; every beam hangs on one post."""
+    posts, n = 5, 9
+    ends = [(GROUND, 0)] + [(k, k + 1) for k in range(n - 1)] + [(GROUND, k) for k in range(2, n, 2)]
+    tree = spanning_tree(n, ends, [1] * len(ends))
+    assert tree.forest.depth.max() == 1
+    assert sum(parent < 0 for parent in tree.forest.parent) == posts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_of_one_colour_share_no_row(seed):
+    pattern = np.random.default_rng(seed).random((10, 12)) < 0.25
+    colours = column_colours(pattern)
+    for colour in range(colours.max() + 1):
+        assert pattern[:, colours == colour].sum(axis=1).max() <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_level_sets_touch_their_neighbours_only(seed):
+    rng = np.random.default_rng(seed)
+    half = rng.random((20, 20)) < 0.06
+    pattern = half | half.T | np.eye(20, dtype=bool)
+    sets = level_sets(pattern)
+    assert sorted(np.concatenate(sets)) == list(range(20))
+    for i, rows in enumerate(sets):
+        for j, others in enumerate(sets):
+            assert abs(i - j) <= 1 or not pattern[np.ix_(rows, others)].any()
+
+
+def test_blocks_of_a_band_and_of_a_full_matrix():
+    near = np.abs(np.arange(6)[:, None] - np.arange(6)) <= 1
+    band = np.kron(near, np.ones((2, 2), dtype=bool))
+    np.testing.assert_array_equal(np.sort(blocks_of(band), axis=0), np.arange(12).reshape(6, 2))
+    np.testing.assert_array_equal(blocks_of(np.ones((4, 4), dtype=bool)), [[0, 1, 2, 3]])

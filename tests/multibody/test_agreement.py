@@ -11,19 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mechanisms import random_mechanism
+from mechanisms import n_four_bar, random_mechanism
 
 import jmbs
 from jmbs.dae import project
 from jmbs.multibody import seen, tree_dae
-from jmbs.simulation.state import to_internal
+from jmbs.simulation.state import from_internal, to_internal
 
 TREES = [(1, 1), (2, 4), (3, 9), (4, 12)]
 LOOPS = [(5, 4, 1), (6, 6, 2)]
 
 
-def agreement(seed: int, bodies: int, loops: int) -> None:
-    model = jmbs.compile(random_mechanism(seed, bodies, loops))
+def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
+    model = jmbs.compile(mechanism)
     assert model.tree is not None
     x = to_internal(model.dae, model.initial_state())
     if loops:
@@ -77,18 +77,57 @@ def _moving(dae, x, seed: int):
 
 @pytest.mark.parametrize(("seed", "bodies"), TREES)
 def test_trees(seed, bodies):
-    agreement(seed, bodies, 0)
+    agreement(random_mechanism(seed, bodies), 0)
     jax.clear_caches()
 
 
 @pytest.mark.parametrize(("seed", "bodies", "loops"), LOOPS)
 def test_loops(seed, bodies, loops):
-    agreement(seed, bodies, loops)
+    agreement(random_mechanism(seed, bodies, loops), loops, seed)
+    jax.clear_caches()
+
+
+def test_rows_in_blocks():
+    """Windows side by side, whose rows form a block tridiagonal matrix; they are redundant, too."""
+    mechanism = n_four_bar(5)
+    layout = mechanism.compile().tree
+    assert layout is not None and layout.rows.blocks.shape == (5, 5)
+    agreement(mechanism, 5)
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize(("seed", "bodies", "loops"), [(3, 5, 0), (5, 4, 1)])
+def test_gradients(seed, bodies, loops):
+    """Of the rates with respect to masses, inertias, friction and gravity, the bodies' velocities held."""
+    model = jmbs.compile(random_mechanism(seed, bodies, loops))
+    assert model.tree is not None
+    x = to_internal(model.dae, model.initial_state())
+    state = from_internal(model.dae, _moving(model.dae, x, seed) if loops else x)
+    kinds = ("mass", "inertia", "friction/viscous", "gravity")
+    values = {path: entry["value"] for path, entry in model.parameters().items() if path.endswith(kinds)}
+    weights = jnp.asarray(np.random.default_rng(seed).normal(size=model.dae.plan.n_stored))
+
+    @eqx.filter_jit
+    def both(values):
+        def weighted(values, tree: bool):
+            changed = model.with_parameters(values)
+            x = to_internal(changed.dae, state)
+            if not tree:
+                return weights @ changed.dae.rates(0.0, x, None).velocity
+            dae = tree_dae(changed.dae, model.tree)
+            return weights @ seen(dae, 0.0, dae.start(x)).rates.velocity
+
+        return jax.grad(weighted)(values, True), jax.grad(weighted)(values, False)
+
+    tree, reference = both(values)
+    size = max(float(jnp.max(jnp.abs(value))) for value in reference.values())
+    for path, value in reference.items():
+        np.testing.assert_allclose(tree[path], value, rtol=0, atol=1e-9 * size, err_msg=path)
     jax.clear_caches()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "bodies", "loops"), [(7, 25, 0), (8, 40, 0), (9, 12, 2), (10, 18, 3)])
 def test_large(seed, bodies, loops):
-    agreement(seed, bodies, loops)
+    agreement(random_mechanism(seed, bodies, loops), loops, seed)
     jax.clear_caches()

@@ -1,0 +1,19 @@
+"""Linear algebra that stays finite, in value and derivative, where constraints are redundant."""
+
+from jmbs.linear.pseudo_inverse import not_before, pseudo_inverse, rank_tolerance
+from jmbs.linear.saddle import definite_solver, minimum_norm_saddle, saddle_solver, solve_saddle
+from jmbs.linear.sparse import sparse_matrix
+from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
+
+__all__ = [
+    "BlockTridiagonal",
+    "definite_solver",
+    "factorised",
+    "minimum_norm_saddle",
+    "not_before",
+    "pseudo_inverse",
+    "rank_tolerance",
+    "saddle_solver",
+    "solve_saddle",
+    "sparse_matrix",
+]

@@ -1,0 +1,45 @@
+"""The Moore-Penrose inverse, with derivatives that stay finite where singular values repeat or vanish."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+@jax.custom_jvp
+def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
+    """The Moore-Penrose inverse: applied to a vector, the least-squares solution of least norm.
+
+    Singular values below `rank_tolerance(dtype)` of the largest count as zero. The derivative is the one at constant
+    rank (Golub and Pereyra 1973), finite also where singular values repeat or vanish; it is written with this same
+    function, so that higher derivatives follow.
+    """
+    u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
+    keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
+    inverse = jnp.where(keep, 1.0 / jnp.where(keep, s, jnp.ones_like(s)), jnp.zeros_like(s))
+    return (vt.T * inverse) @ u.T
+
+
+def not_before(matrix: Float[Array, "m n"], earlier: Array) -> Float[Array, "m n"]:
+    """The matrix as it is, to be used only when `earlier` has been computed.
+
+    Two batched singular value decompositions at a time can block each other for good in the thread pool of JAX on CPU
+    (seen with jaxlib 0.10.2 on 2 cores), so of two independent ones the second waits for what the first gave.
+    """
+    return matrix + 0.0 * jnp.sum(jax.lax.stop_gradient(earlier))
+
+
+def rank_tolerance(dtype) -> float:
+    """Relative size below which a singular value of a unit-scaled matrix counts as zero."""
+    return float(jnp.finfo(dtype).eps ** 0.65)
+
+
+@pseudo_inverse.defjvp
+def _pseudo_inverse_jvp(primals, tangents):
+    (matrix,), (dot,) = primals, tangents
+    P = pseudo_inverse(matrix)
+    m, n = matrix.shape
+    left = jnp.eye(m, dtype=P.dtype) - matrix @ P
+    right = jnp.eye(n, dtype=P.dtype) - P @ matrix
+    return P, -P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P

@@ -1,0 +1,106 @@
+"""Saddle systems that stay finite, in value and derivative, where constraints are redundant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+from jaxtyping import Array, Float
+
+from jmbs.linear.pseudo_inverse import pseudo_inverse
+from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
+
+REFINEMENTS = 2
+REGULARISATION_EXPONENT = 0.6
+"""Regularisation is `eps ** 0.6` of the unit-scaled matrix (4e-10 in float64, 7e-5 in float32): far above rounding, far
+below the smallest singular value of a sound mechanism, so that two refinements reach rounding; and above the square of
+the position drift, below which the near-null directions of redundant constraints would be amplified."""
+
+
+def solve_saddle(
+    A: Float[Array, "m m"], B: Float[Array, "m n"], b1: Float[Array, " n"], b2: Float[Array, " m"]
+) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+    """See `saddle_solver`."""
+    return saddle_solver(A, B)(b1, b2)
+
+
+def saddle_solver(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """A function of `b1 (n,)` and `b2 (m,)` for `(y, z)` with `B^T z = b1`, `B y - A z = b2`; redundant rows allowed.
+
+    `A` is symmetric and non-negative. The quasi-definite matrix `[[eps, B^T], [B, -(A + eps)]]` is factorised once and
+    refined against the unregularised equations. `y` and `A z`, `B^T z` are unique; for consistent right-hand sides `z`
+    is of least norm to rounding (see `minimum_norm_saddle` where self-stress must be removed exactly). Derivatives are
+    those of the equations, by one more solve with the factorisation at hand.
+    """
+    m, n = B.shape
+    if m + n == 0:
+        return lambda b1, b2: (b1, b2)
+    if n == 0:
+        inverse = definite_solver(BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)))
+        return lambda b1, b2: (b1, -inverse(b2[None])[0])
+    scale = _scale(A)
+    matrix = _saddle_matrix(A / scale, B)
+    frozen = jax.lax.stop_gradient(matrix)
+    signs = jnp.concatenate([jnp.ones(n, A.dtype), -jnp.ones(m, A.dtype)])
+    factor = jsl.lu_factor(frozen + jnp.diag(_regularisation(A.dtype) * signs))
+    refined = _refined(lambda x: frozen @ x, lambda b: jsl.lu_solve(factor, b))
+
+    def solve(b1: Array, b2: Array) -> tuple[Array, Array]:
+        rhs = jnp.concatenate([b1 * scale, b2])
+        solution = jax.lax.custom_linear_solve(lambda z: matrix @ z, rhs, refined, symmetric=True)
+        return solution[:n], solution[n:] / scale
+
+    return solve
+
+
+def definite_solver(A: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Float[Array, "n s"]]:
+    """A function of `b` for `z` with `A z = b`, for symmetric non-negative `A`, as in `saddle_solver`."""
+    if A.diagonal.size == 0:
+        return lambda b: b
+    scale = _scale(A.diagonal)
+    matrix = BlockTridiagonal(A.diagonal / scale, A.upper / scale)
+    frozen = jax.lax.stop_gradient(matrix)
+    eps = _regularisation(A.diagonal.dtype) * jnp.eye(A.diagonal.shape[-1], dtype=A.diagonal.dtype)
+    refined = _refined(frozen.times, factorised(frozen._replace(diagonal=frozen.diagonal + eps)))
+    return lambda b: jax.lax.custom_linear_solve(matrix.times, b, refined, symmetric=True) / scale
+
+
+def _regularisation(dtype) -> Array:
+    return jnp.asarray(jnp.finfo(dtype).eps ** REGULARISATION_EXPONENT, dtype)
+
+
+def _refined(multiply: Callable[[Array], Array], inverse: Callable[[Array], Array]) -> Callable[[Any, Array], Array]:
+    """What `custom_linear_solve` calls: the approximate `inverse`, refined against the product with the matrix."""
+
+    def solve(_, rhs: Array) -> Array:
+        solution = inverse(rhs)
+        for _ in range(REFINEMENTS):
+            solution = solution + inverse(rhs - multiply(solution))
+        return solution
+
+    return solve
+
+
+def minimum_norm_saddle(A, B, b1, b2):
+    """As `solve_saddle`, by singular values: `z` of least Euclidean norm, whatever the rank. Slower."""
+    m, n = B.shape
+    if m + n == 0:
+        return b1, b2
+    scale = _scale(A)
+    solution = pseudo_inverse(_saddle_matrix(A / scale, B)) @ jnp.concatenate([b1 * scale, b2])
+    return solution[:n], solution[n:] / scale
+
+
+def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Array, "mn mn"]:
+    n = B.shape[1]
+    return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
+
+
+def _scale(A: Float[Array, "... m m"]) -> Float[Array, ""]:
+    """A common size of A, so that both block rows are of order one; no derivative runs through it."""
+    diagonal = jnp.diagonal(A, axis1=-2, axis2=-1)
+    size = jax.lax.stop_gradient(jnp.max(jnp.abs(diagonal), initial=0.0))
+    return jnp.where(size > 0, size, jnp.ones_like(size))

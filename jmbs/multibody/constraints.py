@@ -1,0 +1,236 @@
+"""Constraints on a tree, loop joints among them: their rows, and the rates that obey them.
+
+With free efforts `z` (those at nodes without storage that are no joint rates) and rows `r(t, y, z)`, the unknown rates
+obey, as in the reference semantics,
+
+    M dv = f - J^T mu,      C_A dz - A mu = -(drift),      C_A^T mu = balance,      A = J M^-1 J^T + ...
+
+The rows are *condensed*: of the six of a loop joint those along its tangent are left out with its rates, so 6 - k stay.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.ephs import Power
+from jmbs.linear import BlockTridiagonal, definite_solver, saddle_solver, sparse_matrix
+from jmbs.multibody.couplings import (
+    Geometry,
+    Others,
+    all_rows,
+    geometry_of,
+    given_forces,
+    others,
+    with_free,
+)
+from jmbs.multibody.dynamics import forward_dynamics, mass_solver
+from jmbs.multibody.kinematics import kinematics
+from jmbs.multibody.loops import LoopRows, balancing, jacobian
+from jmbs.multibody.row_plan import RowPlan
+
+if TYPE_CHECKING:
+    from jmbs.multibody.layout import Layout
+    from jmbs.multibody.tree_dae import Own, TreeDAE
+
+
+class TreeRates(NamedTuple):
+    """Left-trivialised `velocity` of the tree's state, the account as in `jmbs.ephs.Rates`; rates `dv` of the tree's
+    velocities; what the couplings were, None without any."""
+
+    velocity: Float[Array, " n"]
+    power: Power
+    dv: Float[Array, " n_v"]
+    couplings: Couplings | None
+
+
+class Couplings(NamedTuple):
+    """**Arguments:** what the `others` say; the condensed rows as functions of rates, `linear`, and their
+    `multipliers`, both None without constraints."""
+
+    others: Others
+    linear: Linear | None
+    multipliers: Float[Array, " m"] | None
+
+
+class Linear(NamedTuple):
+    """How rates enter the condensed rows: of the tree's velocities `J`, of kept stored efforts, of free efforts; and
+    `A`, how fast multipliers reduce the rows, in the blocks of the `RowPlan`."""
+
+    J: Float[Array, "m n_v"]
+    kept: Float[Array, "m kept"]
+    free: Float[Array, "m z"]
+    A: BlockTridiagonal
+
+
+def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
+    """The rates of a tree on which other components and constraints act."""
+    layout, v = dae.layout, y[-1][0]
+    forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
+    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    o = others(dae, t, geometry)
+    forces, loads = given_forces(dae, o, forces)
+    dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)
+    kept = -o.flow[layout.kept_slots]
+    whole = jnp.concatenate([production, o.account[2]])[layout.production_source]
+    power = Power(supplied + o.account[0], dissipated + o.account[1], jnp.sum(whole), jnp.zeros((), dae.dtype), whole)
+    linear = multipliers = None
+    if layout.other_rows.size:
+        drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
+        drift = drift + dae.reference.transport(o.efforts, all_rows(dae, o.rows))[layout.other_rows]
+        drift = drift if stabilisation is None else drift + stabilisation
+        inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
+        linear = linearised(dae, t, y, geometry, push, inverse_mass)
+        change = -condensed(layout, geometry.loops, drift)
+        _, multipliers = multiplier_solver(layout, linear)(-o.flow[layout.free_slots], change)
+        dv = dv - inverse_mass(multipliers @ linear.J)
+        kept = kept - multipliers @ linear.kept
+        power = power._replace(constraint=-(multipliers @ condensed(layout, geometry.loops, o.rows)))
+    power = dae.reference.with_prescribed(
+        power, geometry.structure, o.efforts, o.flow, general_multipliers(dae, multipliers)
+    )
+    return TreeRates(dae.velocity(v, dv, production, kept), power, dv, Couplings(o, linear, multipliers))
+
+
+def _drift(dae: TreeDAE, t, o: Others, change: Geometry) -> Float[Array, " m"]:
+    """The rate of the rows as time passes and the geometry changes, free efforts held."""
+    reference, layout = dae.reference, dae.layout
+
+    def rows(t, stored, structure, known):
+        e = reference.expand(t, structure, stored, with_free(dae, known, o.free))
+        return reference.rows(t, structure, e)[layout.other_rows]
+
+    at = t, o.geometry.stored, o.geometry.structure, o.geometry.known
+    return jax.jvp(rows, at, (jnp.ones_like(t), change.stored, change.structure, change.known))[1]
+
+
+def condensed(layout: Layout, loops: tuple[LoopRows, ...], rows: Float[Array, " others"]) -> Float[Array, " m"]:
+    """Of the rows beyond the tree: the general ones, then those of loop joints that are normal to their tangents."""
+    at = lambda wanted: rows[np.searchsorted(layout.other_rows, wanted)]  # noqa: E731
+    normal = [
+        jnp.einsum("nim,ni->nm", rows_at.split.normal, at(group.rows)).ravel()
+        for group, rows_at in zip(layout.loops, loops, strict=True)
+    ]
+    return jnp.concatenate([at(layout.general_rows), *normal])
+
+
+def multipliers_of(dae: TreeDAE, geometry: Geometry, multipliers: Array | None, flow: Array) -> Float[Array, " rows"]:
+    """Multipliers in the reference numbering from those of condensed rows, zero on the tree's.
+
+    **Arguments:** `flow`: what the other components take at joint rates without multipliers.
+    """
+    reference, layout, s = dae.reference, dae.layout, geometry.structure
+    rows = general_multipliers(dae, multipliers)
+    if layout.general_rows.size and layout.loops:
+        flow = flow + reference.reduce(s, reference.multiplier_flows(s, rows))
+    place = len(layout.general_rows)
+    wrenches = balancing(layout.loops, geometry.loops, flow)
+    for group, at, along in zip(layout.loops, geometry.loops, wrenches, strict=True):
+        n, _, m = at.split.normal.shape
+        if multipliers is not None:
+            own = multipliers[place : place + n * m].reshape(n, m)
+            along = along + jnp.einsum("nim,nm->ni", at.split.normal, own)
+        place += n * m
+        rows = rows.at[group.rows].set(along)
+    return rows
+
+
+def general_multipliers(dae: TreeDAE, multipliers: Array | None) -> Float[Array, " rows"]:
+    """Those of `multipliers` of condensed rows that are of neither the tree nor loops, in the reference numbering."""
+    rows = jnp.zeros(dae.reference.plan.n_rows, dae.dtype)
+    general = dae.layout.general_rows
+    return rows if multipliers is None else rows.at[general].set(multipliers[: len(general)])
+
+
+def linearised(
+    dae: TreeDAE, t, y: Own, geometry: Geometry, push: Callable, inverse_mass: Callable[[Array], Array]
+) -> Linear:
+    """The condensed rows as linear functions of rates, and what multipliers do to them; `push`: see `geometry_of`."""
+    layout, plan = dae.layout, dae.reference.plan
+    J, kept, free = _general_matrices(dae, t, y, geometry, push)
+    if layout.loops:
+        kin = kinematics(layout.tree, dae.links, dae.elements(y), y[-1][0])
+        closing = jacobian(layout.tree, layout.loops, geometry.loops, kin)
+        J = jnp.concatenate([J, closing])
+        kept, free = (jnp.pad(x, ((0, len(closing)), (0, 0))) for x in (kept, free))
+    response = jax.vmap(inverse_mass)(_by_colour(layout.rows, J))
+    A = _in_blocks(layout.rows, jnp.matmul(J, response.T, precision="highest"))
+    which = tuple(i for i in layout.kept if i in plan.constrained_blocks)
+    if which:
+        C_stored = jnp.zeros((J.shape[0], plan.n_stored), dae.dtype).at[:, layout.kept_slots].set(kept)
+        A = A._replace(diagonal=A.diagonal + dae.reference.compliance(geometry.x, C_stored, which))
+    return Linear(J, kept, free, A)
+
+
+def _by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours n_v"]:
+    """The sums of the rows of each colour."""
+    if len(plan.blocks) == 1:
+        return J
+    seeds = np.arange(plan.colours.max() + 1)[:, None] == plan.colours
+    return jnp.matmul(jnp.asarray(seeds, J.dtype), J, precision="highest")
+
+
+def _in_blocks(plan: RowPlan, compressed: Float[Array, "m colours"]) -> BlockTridiagonal:
+    """The matrix of which the columns of each colour are given as their sum."""
+    n, s = plan.blocks.shape
+    if n == 1:
+        return BlockTridiagonal(compressed[None], jnp.zeros((0, s, s), compressed.dtype))
+
+    def blocks(rows: np.ndarray, columns: np.ndarray) -> Array:
+        rows, columns = rows[:, :, None], columns[:, None, :]
+        entries = (rows >= 0) & (columns >= 0) & plan.pattern[rows, columns]
+        return jnp.where(entries, compressed[np.maximum(rows, 0), plan.colours[columns]], 0.0)
+
+    return BlockTridiagonal(blocks(plan.blocks, plan.blocks), blocks(plan.blocks[:-1], plan.blocks[1:]))
+
+
+def multiplier_solver(layout: Layout, linear: Linear) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """See `jmbs.linear.saddle_solver`: a function of right-hand sides for free efforts' rates and multipliers."""
+    blocks = layout.rows.blocks
+    if len(blocks) == 1:
+        return saddle_solver(linear.A.diagonal[0], linear.free)
+    inverse, place = definite_solver(linear.A), np.argsort(blocks.ravel())[-len(linear.J) :]
+
+    def solve(b1: Array, b2: Array) -> tuple[Array, Array]:
+        rhs = jnp.where(blocks >= 0, b2[blocks], 0.0)
+        return b1, -inverse(rhs).ravel()[place]
+
+    return solve
+
+
+def _general_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Callable) -> tuple[Array, Array, Array]:
+    """How the tree's velocities, kept stored efforts and free efforts enter the general rows."""
+    reference, layout, s = dae.reference, dae.layout, geometry.structure
+
+    def rows(stored: Array, e_free: Array) -> Array:
+        return reference.rows(t, s, reference.expand(t, s, stored, e_free, prescribed=False))[layout.general_rows]
+
+    _, act = jax.linearize(rows, jnp.zeros_like(geometry.stored), jnp.zeros_like(geometry.known))
+
+    def of_velocities(v: Array) -> Array:
+        change = push((*still(y), v[None]))
+        return act(change.stored, change.known)
+
+    def of_kept(kept: Array) -> Array:
+        return act(jnp.zeros_like(geometry.stored).at[layout.kept_slots].set(kept), jnp.zeros_like(geometry.known))
+
+    def of_free(free: Array) -> Array:
+        return act(jnp.zeros_like(geometry.stored), with_free(dae, jnp.zeros_like(geometry.known), free))
+
+    seen = reference.plan.seen_by_rows[layout.general_rows]
+    return (
+        sparse_matrix(of_velocities, layout.rows.general, dae.dtype),
+        sparse_matrix(of_kept, seen[:, layout.kept_slots], dae.dtype),
+        sparse_matrix(of_free, seen[:, layout.free_slots], dae.dtype),
+    )
+
+
+def still(y: Own) -> Own:
+    """Rates of all that is not velocities, zero."""
+    return jax.tree.map(jnp.zeros_like, y[:-1])

@@ -1,0 +1,58 @@
+"""How the condensed rows of constraints on a tree are coupled, planned once.
+
+Two rows act on each other where they touch the same tree of the forest. A row of many small mechanisms with loops in
+between, like windows side by side, has a block tridiagonal matrix then; loops within one tree a dense one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from jmbs.ephs import Plan
+from jmbs.graphs import blocks_of, column_colours
+from jmbs.multibody.loop_groups import LoopGroup
+from jmbs.multibody.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowPlan:
+    """**Arguments:** which of the tree's velocities the `general` rows see (rows, n_v); the `pattern` (m, m) of what
+    multipliers do to all rows, and the rows in `blocks` (n, s) of it, -1 where a block has fewer."""
+
+    general: np.ndarray
+    pattern: np.ndarray
+    blocks: np.ndarray
+
+    @functools.cached_property
+    def colours(self) -> np.ndarray:
+        """`(m,)`: columns of that matrix with the same colour share no row."""
+        return np.arange(len(self.pattern)) if len(self.blocks) == 1 else column_colours(self.pattern)
+
+
+def row_plan(
+    plan: Plan, tree: Tree, loops: tuple[LoopGroup, ...], body_slots, rate_slots, general_rows, dense: bool
+) -> RowPlan:
+    """**Arguments:** slots of efforts of bodies and of velocities, and `general_rows`, in the reference numbering;
+    `dense`: something else than the tree couples rows."""
+    seen = plan.seen_by_rows[general_rows]
+    general = seen[:, body_slots].any(axis=2) @ tree.moves
+    inside = rate_slots >= plan.n_stored
+    general[:, inside] |= seen[:, rate_slots[inside]]
+    closing = [_moving(tree, group) for group in loops]
+    for group, moving in zip(loops, closing, strict=True):
+        general |= seen[:, group.rates].any(axis=2) @ moving
+    by_row = [np.repeat(moving, 6 - group.rates.shape[1], axis=0) for group, moving in zip(loops, closing, strict=True)]
+    root = np.argmax(tree.forest.reach, axis=1)[tree.body_of]
+    touched = np.concatenate([general, *by_row]) @ (root[:, None] == np.arange(len(tree.bodies)))
+    pattern = touched @ touched.T
+    if dense:
+        return RowPlan(general, np.ones_like(pattern), np.arange(len(pattern))[None])
+    return RowPlan(general, pattern, blocks_of(pattern))
+
+
+def _moving(tree: Tree, group: LoopGroup) -> np.ndarray:
+    """`(n, n_v)`: the velocities that move either body of a loop joint."""
+    return np.any((group.bodies >= 0)[..., None] & tree.moves[group.bodies], axis=1)

@@ -1,0 +1,68 @@
+"""Block tridiagonal matrices, and matrices found by few products, against dense linear algebra."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jmbs.linear import BlockTridiagonal, definite_solver, factorised, saddle_solver, sparse_matrix
+
+SIZES = [(1, 3), (2, 2), (3, 1), (4, 2), (7, 3), (8, 2)]
+
+
+def random_matrix(n: int, s: int, rank: int | None = None) -> tuple[BlockTridiagonal, np.ndarray]:
+    """A sum of non-negative matrices on neighbouring blocks, of full rank or of `rank` each; and the same, dense."""
+    rng = np.random.default_rng(n)
+    dense = np.zeros((n * s, n * s))
+    for k in range(max(n - 1, 1)):
+        near = slice(k * s, (k + 2) * s)
+        size = len(dense[near])
+        root = rng.normal(size=(size, size if rank is None else rank))
+        dense[near, near] += root @ root.T
+    at = dense.reshape(n, s, n, s)
+    diagonal = np.stack([at[k, :, k] for k in range(n)])
+    upper = np.stack([np.zeros((s, s)), *(at[k, :, k + 1] for k in range(n - 1))])[1:]
+    return BlockTridiagonal(jnp.asarray(diagonal), jnp.asarray(upper)), dense
+
+
+@pytest.mark.parametrize(("n", "s"), SIZES)
+def test_products_and_solutions_are_those_of_the_dense_matrix(n, s):
+    matrix, dense = random_matrix(n, s)
+    x = np.random.default_rng(0).normal(size=(n, s))
+    np.testing.assert_allclose(matrix.times(jnp.asarray(x)).ravel(), dense @ x.ravel(), rtol=1e-12, atol=1e-12)
+    solution = factorised(matrix)(jnp.asarray(x)).ravel()
+    np.testing.assert_allclose(solution, np.linalg.solve(dense, x.ravel()), rtol=0, atol=1e-9 * abs(solution).max())
+
+
+def test_without_full_rank_it_agrees_with_the_dense_solver():
+    matrix, dense = random_matrix(6, 3, rank=2)
+    assert np.linalg.matrix_rank(dense) < len(dense)
+    b = dense @ np.random.default_rng(0).normal(size=len(dense))
+    _, wanted = saddle_solver(jnp.asarray(dense), jnp.zeros((len(dense), 0)))(jnp.zeros(0), jnp.asarray(-b))
+    found = definite_solver(matrix)(jnp.asarray(b.reshape(6, 3))).ravel()
+    np.testing.assert_allclose(dense @ found, b, atol=1e-12)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)  # the part without effect is of least norm by regularisation
+
+
+def test_derivatives_are_those_of_the_dense_equation():
+    matrix, _ = random_matrix(4, 2)
+    b = jnp.asarray(np.random.default_rng(0).normal(size=(4, 2)))
+
+    def dense(matrix: BlockTridiagonal, b):
+        whole = jax.vmap(lambda e: matrix.times(e.reshape(4, 2)).ravel(), out_axes=1)(jnp.eye(8))
+        return jnp.sum(jnp.sin(jnp.linalg.solve(whole, b.ravel())))
+
+    found = jax.grad(lambda m, b: jnp.sum(jnp.sin(definite_solver(m)(b))), argnums=(0, 1))(matrix, b)
+    for mine, wanted in zip(
+        jax.tree.leaves(found), jax.tree.leaves(jax.grad(dense, argnums=(0, 1))(matrix, b)), strict=True
+    ):
+        np.testing.assert_allclose(mine, wanted, atol=1e-9 * float(jnp.max(jnp.abs(wanted))))
+
+
+def test_a_sparse_matrix_from_products():
+    rng = np.random.default_rng(0)
+    pattern = rng.random((7, 9)) < 0.3
+    dense = np.where(pattern, rng.normal(size=pattern.shape), 0.0)
+    np.testing.assert_allclose(sparse_matrix(lambda x: jnp.asarray(dense) @ x, pattern, jnp.float64), dense, atol=1e-14)
