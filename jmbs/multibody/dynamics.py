@@ -23,7 +23,7 @@ from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix, solve_lower
 from jmbs.multibody.tree import Links, Tree
 
-DENSE_LIMIT = 96
+DENSE_LIMIT = 256
 """Up to so many velocities a single mechanism is quicker with a dense mass matrix than with walks of many steps."""
 
 

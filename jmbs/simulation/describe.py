@@ -56,7 +56,7 @@ def describe(model: Model) -> str:
 
 
 def _tree_lines(model: Model) -> list[str]:
-    """The spanning tree, body by body and indented by depth, and the joints that close loops."""
+    """The spanning tree, body by body, indented by depth; what is evaluated together; what closes loops."""
     if model.tree is None:
         return [f"tree: none, since {model.without_tree}"] if model.layout.bodies else []
     tree = model.tree.tree
@@ -64,9 +64,17 @@ def _tree_lines(model: Model) -> list[str]:
     lines = [f"tree: {tree.n_velocities} velocities, depth {int(tree.forest.depth.max()) + 1}"]
     for i, body in enumerate(tree.bodies):
         lines.append(f"  {'  ' * int(tree.forest.depth[i])}{body} ({joint_of[i] or 'free'})")
+    sizes = [f"{len(group.names)} on {group.space.name}" for group in tree.groups]
+    lines.append(f"evaluated together: {', '.join(sizes)}; eliminated from the last body to the first")
     inside = set(joint_of.values())
     closing = [name for name in model.layout.joints if name not in inside]
-    return [*lines, f"loop joints: {', '.join(closing)}"] if closing else lines
+    if closing:
+        lines.append(f"loop joints: {', '.join(closing)}")
+    blocks = model.tree.rows.blocks
+    if blocks.size:
+        shape = "in one block" if len(blocks) == 1 else f"in {len(blocks)} blocks, each coupled to its neighbours"
+        lines.append(f"rows on the tree: {int((blocks >= 0).sum())} {shape}")
+    return lines
 
 
 def _rows_without_closure(model: Model) -> int:

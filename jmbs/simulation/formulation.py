@@ -86,7 +86,9 @@ class TreeFormulation(eqx.Module):
         """See `AbsoluteFormulation`."""
         if not audit:
             geometry = geometry_of(self.dae, y)
-            free = others(self.dae, t, geometry).free if self.dae.layout.free_slots.size else jnp.zeros(0)
+            free = jnp.zeros(0, self.dae.dtype)
+            if self.dae.layout.free_slots.size:
+                free = others(self.dae, t, geometry).free
             return geometry.x, Instant(all_efforts(self.dae, t, geometry, free), None, None)
         whole = seen(self.dae, t, y)
         return whole.x, Instant(whole.rates.efforts, whole.rates, whole.singular_values)

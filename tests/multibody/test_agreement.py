@@ -96,6 +96,17 @@ def test_rows_in_blocks():
     jax.clear_caches()
 
 
+def test_loops_in_single_precision():
+    ends = []
+    for dtype in ("float32", "float64"):
+        model = jmbs.compile(n_four_bar(1), dtype=dtype)
+        trajectory = jmbs.simulate(model, ts=[0.0, 0.05], dt=5e-3, solver="rk4", formulation="tree")
+        assert trajectory.q["foot0"].dtype == dtype
+        ends.append(np.asarray(trajectory.q["foot0"])[-1])
+    np.testing.assert_allclose(*ends, rtol=1e-4)
+    jax.clear_caches()
+
+
 @pytest.mark.parametrize(("seed", "bodies", "loops"), [(3, 5, 0), (5, 4, 1)])
 def test_gradients(seed, bodies, loops):
     """Of the rates with respect to masses, inertias, friction and gravity, the bodies' velocities held."""
