@@ -7,7 +7,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+
+from jmbs.lie import blockwise, lift_blocks, retract_blocks
 
 ACCOUNT = ("supplied", "dissipated", "entropy", "projection_work")
 """First entries of the account, J and J/K; then follows the entropy that each irreversible component produced."""
@@ -22,29 +23,22 @@ class StateManifold(eqx.Module):
     blocks: tuple[Any, ...] = eqx.field(static=True)
     n_stored: int = eqx.field(static=True)
 
-    def _blockwise(self, tangent: Float[Array, " n"]) -> list[Array]:
-        return [tangent[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.blocks]
-
     @eqx.filter_jit
     def retract(self, y, step):
         """`x exp(step)` block by block; the account is added to."""
         x, account = y
-        move = lambda space: lambda q, xi: space.compose(q, space.exp(xi))  # noqa: E731
-        moved = (jax.vmap(move(b.space))(q, v) for b, q, v in zip(self.blocks, x, self._blockwise(step), strict=True))
-        return tuple(moved), account + step[self.n_stored :]
+        return retract_blocks(self.blocks, x, step), account + step[self.n_stored :]
 
     @eqx.filter_jit
     def lift(self, y, velocity):
         """Ambient tangents, in the shapes of the state."""
         x, _ = y
-        parts = self._blockwise(velocity)
-        lifted = (jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.blocks, x, parts, strict=True))
-        return tuple(lifted), velocity[self.n_stored :]
+        return lift_blocks(self.blocks, x, velocity), velocity[self.n_stored :]
 
     @eqx.filter_jit
     def dexp_inv(self, step, velocity):
         """`dexp^-1_step(velocity)`, block by block."""
-        pairs = zip(self.blocks, self._blockwise(step), self._blockwise(velocity), strict=True)
+        pairs = zip(self.blocks, blockwise(self.blocks, step), blockwise(self.blocks, velocity), strict=True)
         parts = [jax.vmap(b.space.dexp_inv)(xi, v).ravel() for b, xi, v in pairs]
         return jnp.concatenate([*parts, velocity[self.n_stored :]])
 

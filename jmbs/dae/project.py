@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jmbs.linear import solve_saddle
+from jmbs.linear import saddle_solver
 
 
 @eqx.filter_jit
@@ -25,14 +25,14 @@ def project(dae, t, x):
     C = dae.constraint_matrix(t, s)
     A, B = dae.compliance(x, C), C[:, dae.plan.n_stored :]
     before = total_energy(dae, x)
-    moved = _correct_positions(dae, x, s, C, A, B)
-    moved = _correct_velocities(dae, t, moved, C, A, B)
+    solve = saddle_solver(A, B)
+    moved = _correct_positions(dae, x, s, C, solve)
+    moved = _correct_velocities(dae, t, moved, C, solve)
     return moved, total_energy(dae, moved) - before
 
 
-def _correct_positions(dae, x, s, C, A, B):
-    n_free = jnp.zeros(dae.plan.n_free, A.dtype)
-    free, impulse = solve_saddle(A, B, n_free, -dae.closures(x))
+def _correct_positions(dae, x, s, C, solve):
+    free, impulse = solve(jnp.zeros(dae.plan.n_free, C.dtype), -dae.closures(x))
     momentum_change = dae.impulse(C, impulse)
     _, effort_change = jax.jvp(dae.stored_efforts, (x,), (dae.lift(x, momentum_change),))
     efforts = dae.expand(0.0, s, effort_change, free, prescribed=False)
@@ -40,11 +40,11 @@ def _correct_positions(dae, x, s, C, A, B):
     return dae.retract(x, motion, dae.plan.configuration_blocks)
 
 
-def _correct_velocities(dae, t, x, C, A, B):
+def _correct_velocities(dae, t, x, C, solve):
     # Free efforts may be any: the solve corrects them too, so the rows are evaluated with them at zero.
-    s, zero = dae.structures(x), jnp.zeros(dae.plan.n_free, A.dtype)
+    s, zero = dae.structures(x), jnp.zeros(dae.plan.n_free, C.dtype)
     rows = dae.rows(t, s, dae.expand(t, s, dae.stored_efforts(x), zero))
-    _, impulse = solve_saddle(A, B, zero, -rows)
+    _, impulse = solve(zero, -rows)
     return dae.retract(x, dae.impulse(C, impulse), dae.plan.constrained_blocks)
 
 

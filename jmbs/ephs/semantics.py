@@ -29,6 +29,7 @@ from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
+from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.linear import minimum_norm_saddle, solve_saddle, sparse_matrix
 
 
@@ -338,18 +339,11 @@ class ReferenceDAE(eqx.Module):
 
     def lift(self, x: State, velocity: Float[Array, " stored"]) -> State:
         """Ambient tangents of all blocks from the trivialised velocity."""
-        parts = (velocity[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.plan.blocks)
-        return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.plan.blocks, x, parts, strict=True))
+        return lift_blocks(self.plan.blocks, x, velocity)
 
     def retract(self, x: State, step: Float[Array, " stored"], which: Collection[int] | None = None) -> State:
         """`x exp(step)`, block by block; of the blocks `which` only, if given."""
-        moved = list(x)
-        for i in range(len(x)) if which is None else which:
-            block = self.plan.blocks[i]
-            part = step[block.slots].reshape(len(block.junctions), block.space.dim)
-            move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
-            moved[i] = jax.vmap(move)(x[i], part)
-        return tuple(moved)
+        return retract_blocks(self.plan.blocks, x, step, which)
 
     def energies(self, x: State) -> Float[Array, " storages"]:
         """Energy of every storage, J, in the order of `Plan.storages`."""

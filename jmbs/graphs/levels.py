@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+FEWEST_BLOCKS = 4
+"""With fewer a dense matrix is as quick."""
+
 
 def level_sets(pattern: np.ndarray) -> list[np.ndarray]:
     """The rows of a symmetric boolean `pattern` (m, m), in sets of which each touches its neighbours at most.
@@ -34,14 +37,14 @@ def _levels(pattern: np.ndarray, start: int) -> list[np.ndarray]:
     return levels
 
 
-def blocks_of(pattern: np.ndarray, least: int = 4) -> np.ndarray:
+def blocks_of(pattern: np.ndarray) -> np.ndarray:
     """`(n, s)`: rows of a block tridiagonal matrix block by block, -1 where a block has fewer rows.
 
-    One block where there would be fewer than `least`, or where their padding would make them dearer than a dense one.
+    One block where there would be fewer than `FEWEST_BLOCKS`, or where their padding would make them dearer than one.
     """
     m, sets = len(pattern), level_sets(pattern)
     size = max((len(rows) for rows in sets), default=0)
-    if len(sets) < least or 2 * len(sets) * size**3 > m**3:
+    if len(sets) < FEWEST_BLOCKS or 2 * len(sets) * size**3 > m**3:
         return np.arange(m)[None]
     blocks = np.full((len(sets), size), -1)
     for block, rows in zip(blocks, sets, strict=True):

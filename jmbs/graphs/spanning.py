@@ -52,24 +52,20 @@ def spanning_tree(
     children: dict[int, list[tuple[int, int, bool]]] = {node: [] for node in neighbours}
     reached: set[int] = set()
     for start in (GROUND, *range(n)):
-        if start in reached:
-            continue
-        reached.add(start)
-        waiting: list[tuple[int, int, int, int, int, bool]] = []
-        node, depth = start, 0
-        while True:
-            for edge, far, back in neighbours[node]:
-                heapq.heappush(waiting, (weights[edge], depth, edge, node, far, back))
-            while waiting and waiting[0][4] in reached:
-                heapq.heappop(waiting)
-            if not waiting:
-                break
+        # Of each waiting edge: weight, depth of its end, number, both ends, whether it is walked backwards.
+        waiting = [(0, 0, -1, start, start, False)]
+        while waiting:
             _, depth, edge, above, node, back = heapq.heappop(waiting)
+            if node in reached:
+                continue
             reached.add(node)
-            depth += 1
-            children[above].append((edge, node, back))
+            if edge >= 0:
+                children[above].append((edge, node, back))
+            for further, far, backwards in neighbours[node]:
+                heapq.heappush(waiting, (weights[further], depth + 1, further, node, far, backwards))
     order, edge_to, backwards, parent = _walk(n, {node: sorted(found) for node, found in children.items()})
-    cut = tuple(e for e in range(len(ends)) if e not in set(edge_to))
+    inside = set(edge_to)
+    cut = tuple(e for e in range(len(ends)) if e not in inside)
     return SpanningTree(np.array(order, int), np.array(edge_to, int), np.array(backwards, bool), Forest(parent), cut)
 
 

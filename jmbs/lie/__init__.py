@@ -1,5 +1,8 @@
 """Lie groups on plain arrays: poses, rotations, their charts, and the lower pairs as subgroups of SE(3)."""
 
+from jmbs.lie.blocks import blockwise as blockwise
+from jmbs.lie.blocks import lift_blocks as lift_blocks
+from jmbs.lie.blocks import retract_blocks as retract_blocks
 from jmbs.lie.group import AbstractGroup as AbstractGroup
 from jmbs.lie.pose import pose as pose
 from jmbs.lie.pose import rotation as rotation

@@ -2,7 +2,7 @@
 
 from jmbs.linear.pseudo_inverse import not_before, pseudo_inverse, rank_tolerance
 from jmbs.linear.saddle import definite_solver, minimum_norm_saddle, saddle_solver, solve_saddle
-from jmbs.linear.sparse import sparse_matrix
+from jmbs.linear.sparse import seeds, sparse_matrix
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "pseudo_inverse",
     "rank_tolerance",
     "saddle_solver",
+    "seeds",
     "solve_saddle",
     "sparse_matrix",
 ]

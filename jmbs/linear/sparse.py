@@ -19,6 +19,10 @@ def sparse_matrix(
     if not pattern.any():
         return jnp.zeros(pattern.shape, dtype)
     colours = column_colours(pattern)
-    seeds = jnp.asarray(np.arange(colours.max() + 1)[:, None] == colours, dtype)
-    products = jax.vmap(product, out_axes=1)(seeds)
+    products = jax.vmap(product, out_axes=1)(seeds(colours, dtype))
     return jnp.where(pattern, products[:, colours], jnp.zeros((), dtype))
+
+
+def seeds(colours: np.ndarray, dtype) -> Float[Array, "colours n"]:
+    """For each colour the sum of the unit vectors of its columns."""
+    return jnp.asarray(np.arange(colours.max() + 1)[:, None] == colours, dtype)

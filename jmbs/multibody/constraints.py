@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Power
-from jmbs.linear import BlockTridiagonal, definite_solver, saddle_solver, sparse_matrix
+from jmbs.linear import BlockTridiagonal, definite_solver, saddle_solver, seeds, sparse_matrix
 from jmbs.multibody.couplings import (
     Geometry,
     Others,
@@ -172,8 +172,7 @@ def _by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours
     """The sums of the rows of each colour."""
     if len(plan.blocks) == 1:
         return J
-    seeds = np.arange(plan.colours.max() + 1)[:, None] == plan.colours
-    return jnp.matmul(jnp.asarray(seeds, J.dtype), J, precision="highest")
+    return jnp.matmul(seeds(plan.colours, J.dtype), J, precision="highest")
 
 
 def _in_blocks(plan: RowPlan, compressed: Float[Array, "m colours"]) -> BlockTridiagonal:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ class Layout:
     @functools.cached_property
     def braked(self) -> np.ndarray:
         """`(n_v,)`: which entry of all friction, source after source, acts on each velocity; one beyond: none."""
-        listed = np.concatenate([np.zeros(0, int), *(source.velocities.ravel() for source in self.friction)])
+        listed = _joined([source.velocities for source in self.friction])
         place = np.full(self.tree.n_velocities, len(listed))
         place[listed] = np.arange(len(listed))
         return place
@@ -112,55 +113,31 @@ class Layout:
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     """The layout of a recognised system that was planned with its known components apart."""
-    order, forest = recognised.tree.order, recognised.tree.forest
-    bodies = [recognised.bodies[b] for b in order]
+    bodies = [recognised.bodies[b] for b in recognised.tree.order]
     joints = [recognised.joints[e] if e >= 0 else None for e in recognised.tree.edge]
     freedom = np.array([6 if j is None else j.freedom for j in joints], dtype=int)
     start = np.cumsum(freedom) - freedom
     kept, blocks, n = _blocks(plan, bodies, joints)
     groups, sources = _groups(flat, plan, recognised, joints, start, kept)
-    tree = Tree(tuple(b.energy.removesuffix("/ke") for b in bodies), forest, groups)
+    tree = Tree(tuple(b.energy.removesuffix("/ke") for b in bodies), recognised.tree.forest, groups)
     where = lambda path, port: plan.state_of[plan.junction_of[path, port]]  # noqa: E731
     pose = [where(b.gravity, "q") for b in bodies]
     momentum = [where(b.energy, "p") for b in bodies]
     body_slots = np.stack([plan.slots[plan.junction_of[b.energy, "p"]] for b in bodies])
-    rate_slots = np.concatenate(
-        [
-            body_slots[i] if j is None else plan.slots[plan.junction_of[j.constraint, "p_r"]]
-            for i, j in enumerate(joints)
-        ]
-    )
-    springs = [(i, j) for i, j in enumerate(joints) if j is not None and j.empty is None and j.freedom]
-    sprung = np.concatenate([np.zeros(0, int), *(start[i] + np.arange(j.freedom) for i, j in springs)])
-    spring_slots = [plan.slots[plan.junction_of[j.constraint, "q_r"]] for _, j in springs]
+    rate_slots = _rate_slots(plan, joints, body_slots)
+    sprung, spring_slots = _springs(plan, joints, start)
     friction, entropies = _friction(plan, joints, start)
-    place = {int(slot): i for i, slot in enumerate(rate_slots)}
-    driven = {
-        port: np.array([place[int(s)] for s in slots], dtype=int)
-        for port, slots in plan.drive_slots.items()
-        if all(int(s) in place for s in slots)
-    }
-    known = recognised.known
-    others = tuple(i for i, b in enumerate(plan.batches) if not known.issuperset(b.paths))
-    resting = all(isinstance(flat.components[p], Ground) for i in others for p in plan.batches[i].paths)
-    if resting:
-        others = ()
+    others = _others(flat, plan, recognised)
+    kept_slots = _joined([np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept])
+    member = lambda path: plan.member_of[path]  # noqa: E731
     reacting = np.array([i for i, j in enumerate(joints) if j is not None], dtype=int)
     on = [j for j in joints if j is not None]
-    reversed = np.array([bool(recognised.tree.reversed[i]) for i in reacting], dtype=bool)
-    stays = [np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept]
-    kept_slots = np.concatenate([np.zeros(0, int), *stays])
-    member = lambda path: plan.member_of[path]  # noqa: E731
-    hc = [member(j.constraint) for j in on]
-    reactions = np.array([plan.batches[b].multipliers[m] for b, m in hc], dtype=int).reshape(-1, 6)
+    reactions = [plan.batches[b].multipliers[m] for b, m in (member(j.constraint) for j in on)]
     loops = loop_groups(plan, recognised)
-    none = np.zeros(0, int)
-    loop_rates = np.concatenate([none, *(g.rates.ravel() for g in loops)])
-    loop_rows = np.concatenate([none, *(g.rows.ravel() for g in loops)])
-    other_rows = np.setdiff1d(np.arange(plan.n_rows), reactions.ravel())
-    general_rows = np.setdiff1d(other_rows, loop_rows)
+    other_rows = np.setdiff1d(np.arange(plan.n_rows), _joined(reactions))
+    general_rows = np.setdiff1d(other_rows, _joined([g.rows for g in loops]))
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
-    free_slots = np.setdiff1d(free, [*rate_slots, *loop_rates])
+    free_slots = np.setdiff1d(free, _joined([rate_slots, *(g.rates for g in loops)]))
     dense = free_slots.size > 0 or any(i in plan.constrained_blocks for i in kept)
     return Layout(
         tree=tree,
@@ -175,16 +152,16 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         momenta=(momentum[0][0], np.array([r for _, r in momentum])),
         body_slots=body_slots,
         rate_slots=rate_slots,
-        spring_slots=np.concatenate([np.zeros(0, int), *spring_slots]),
+        spring_slots=spring_slots,
         sprung=sprung,
         velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
         friction=friction,
-        driven=driven,
+        driven=_driven(plan, rate_slots),
         production_source=_production_source(plan, friction, others),
         others=others,
-        reactions=reactions,
+        reactions=np.array(reactions, dtype=int).reshape(-1, 6),
         reacting=reacting,
-        reaction_reversed=reversed,
+        reaction_reversed=recognised.tree.reversed[reacting],
         reaction_frames=segments([member(j.after) for j in on]),
         loops=loops,
         free_slots=free_slots,
@@ -192,6 +169,41 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
     )
+
+
+def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """All entries one after the other; of none an empty array of integers."""
+    return np.concatenate([np.zeros(0, int), *(part.ravel() for part in parts)])
+
+
+def _rate_slots(plan: Plan, joints, body_slots: np.ndarray) -> np.ndarray:
+    """Efforts of all velocities: of joints, and of bodies that no joint leads to."""
+    own = lambda i, j: body_slots[i] if j is None else plan.slots[plan.junction_of[j.constraint, "p_r"]]  # noqa: E731
+    return np.concatenate([own(i, joint) for i, joint in enumerate(joints)])
+
+
+def _springs(plan: Plan, joints, start) -> tuple[np.ndarray, np.ndarray]:
+    """The velocities on which joint springs act, and the springs' efforts."""
+    springs = [(i, j) for i, j in enumerate(joints) if j is not None and j.empty is None and j.freedom]
+    sprung = _joined([start[i] + np.arange(j.freedom) for i, j in springs])
+    return sprung, _joined([plan.slots[plan.junction_of[j.constraint, "q_r"]] for _, j in springs])
+
+
+def _driven(plan: Plan, rate_slots: np.ndarray) -> dict[str, np.ndarray]:
+    """The velocities that a drive acts on, by port, where these are the tree's."""
+    place = {int(slot): i for i, slot in enumerate(rate_slots)}
+    return {
+        port: np.array([place[int(s)] for s in slots], dtype=int)
+        for port, slots in plan.drive_slots.items()
+        if all(int(s) in place for s in slots)
+    }
+
+
+def _others(flat: FlatSystem, plan: Plan, recognised: Recognised) -> tuple[int, ...]:
+    """Batches that the reference semantics evaluates; none where there would be the ground alone."""
+    others = tuple(i for i, b in enumerate(plan.batches) if not recognised.known.issuperset(b.paths))
+    resting = all(isinstance(flat.components[p], Ground) for i in others for p in plan.batches[i].paths)
+    return () if resting else others
 
 
 def _blocks(plan: Plan, bodies, joints) -> tuple[tuple[int, ...], tuple[Block, ...], int]:

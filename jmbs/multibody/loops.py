@@ -47,14 +47,11 @@ def split(tangent: Float[Array, "n 6 k"]) -> Split:
     if k == 0:
         return Split(identity, jnp.zeros((n, 0, 6), tangent.dtype))
     transposed = jnp.swapaxes(tangent, 1, 2)
-    inverse = transposed / jnp.sum(tangent**2, axis=1, keepdims=True) if k == 1 else _left_inverse(tangent, transposed)
+    square = transposed @ tangent
+    inverse = transposed / square if k == 1 else jnp.linalg.solve(square, transposed)
     # Which basis of the normal space this is means nothing, so no derivative runs through the choice.
     basis = jnp.linalg.qr(jax.lax.stop_gradient(tangent), mode="complete")[0][:, :, k:]
     return Split(basis - tangent @ (inverse @ basis), inverse)
-
-
-def _left_inverse(tangent: Array, transposed: Array) -> Array:
-    return jnp.linalg.solve(transposed @ tangent, transposed)
 
 
 def loop_rows(groups: tuple[LoopGroup, ...], splits: tuple[Split | None, ...], s: Structure) -> tuple[LoopRows, ...]:
@@ -119,9 +116,8 @@ def jacobian(
             bodies = group.bodies[:, end]
             normal = jnp.swapaxes(at.split.normal, 1, 2) @ matrix
             part = from_origin(kin, np.maximum(bodies, 0), normal)
-            moved = jnp.where((bodies >= 0)[:, None], tree.moves[np.maximum(bodies, 0)], False)
-            product = jnp.matmul(part.reshape(-1, 6), columns, precision="highest")
-            rows = rows + jnp.where(moved[:, None, :], product.reshape(*part.shape[:2], tree.n_velocities), 0.0)
+            product = jnp.matmul(part, columns, precision="highest")
+            rows = rows + jnp.where(tree.moving(bodies)[:, None, :], product, 0.0)
         parts.append(rows.reshape(rows.shape[0] * rows.shape[1], tree.n_velocities))
     return jnp.concatenate(parts)
 

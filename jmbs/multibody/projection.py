@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.dae import total_energy
 from jmbs.multibody.constraints import Linear, condensed, linearised, multiplier_solver, still
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.multibody.dynamics import mass_solver
@@ -31,8 +32,8 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     correction = Correction(linear, multiplier_solver(dae.layout, linear), inverse_mass)
     moved = _correct_positions(dae, y, geometry, push, correction)
     moved = _correct_velocities(dae, t, moved, correction)
-    energy = lambda x: jnp.sum(dae.reference.energies(x))  # noqa: E731
-    return moved, energy(dae.expanded(moved)[0]) - energy(geometry.x)
+    before, after = (total_energy(dae.reference, x) for x in (geometry.x, dae.expanded(moved)[0]))
+    return moved, after - before
 
 
 class Correction(NamedTuple):

@@ -41,18 +41,13 @@ def row_plan(
     general = seen[:, body_slots].any(axis=2) @ tree.moves
     inside = rate_slots >= plan.n_stored
     general[:, inside] |= seen[:, rate_slots[inside]]
-    closing = [_moving(tree, group) for group in loops]
+    closing = [np.any(tree.moving(group.bodies), axis=1) for group in loops]
     for group, moving in zip(loops, closing, strict=True):
         general |= seen[:, group.rates].any(axis=2) @ moving
     by_row = [np.repeat(moving, 6 - group.rates.shape[1], axis=0) for group, moving in zip(loops, closing, strict=True)]
-    root = np.argmax(tree.forest.reach, axis=1)[tree.body_of]
+    root = tree.forest.root[tree.body_of]
     touched = np.concatenate([general, *by_row]) @ (root[:, None] == np.arange(len(tree.bodies)))
     pattern = touched @ touched.T
     if dense:
         return RowPlan(general, np.ones_like(pattern), np.arange(len(pattern))[None])
     return RowPlan(general, pattern, blocks_of(pattern))
-
-
-def _moving(tree: Tree, group: LoopGroup) -> np.ndarray:
-    """`(n, n_v)`: the velocities that move either body of a loop joint."""
-    return np.any((group.bodies >= 0)[..., None] & tree.moves[group.bodies], axis=1)

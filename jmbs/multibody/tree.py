@@ -80,6 +80,10 @@ class Tree:
         """`(n, n_v)`: whether a velocity moves a body."""
         return self.forest.reach[:, self.body_of]
 
+    def moving(self, bodies: np.ndarray) -> np.ndarray:
+        """`(..., n_v)`: whether a velocity moves each of the bodies; none moves the ground, -1."""
+        return (bodies >= 0)[..., None] & self.moves[bodies]
+
     @functools.cached_property
     def nodes(self) -> Nodes:
         """The bodies' joints, one degree of freedom at a time."""

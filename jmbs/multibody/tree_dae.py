@@ -10,12 +10,12 @@ take the bodies' velocities as efforts and give flows.
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow, each
+from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
@@ -91,17 +91,11 @@ class TreeDAE(eqx.Module):
 
     def lift(self, y: Own, velocity: Float[Array, " n"]) -> Own:
         """Ambient tangents of all blocks from the trivialised velocity."""
-        parts = (velocity[b.slots].reshape(len(b.junctions), b.space.dim) for b in self.layout.blocks)
-        return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(self.layout.blocks, y, parts, strict=True))
+        return lift_blocks(self.layout.blocks, y, velocity)
 
     def retract(self, y: Own, step: Float[Array, " n"]) -> Own:
         """`y exp(step)`, block by block."""
-        moved = []
-        for block, q in zip(self.layout.blocks, y, strict=True):
-            part = step[block.slots].reshape(len(block.junctions), block.space.dim)
-            move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
-            moved.append(jax.vmap(move)(q, part))
-        return tuple(moved)
+        return retract_blocks(self.layout.blocks, y, step)
 
     # -- dynamics -------------------------------------------------------------------------------------------------
 
