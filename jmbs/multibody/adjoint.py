@@ -29,6 +29,7 @@ from jmbs.multibody.tree import JointGroup, Links, Tree
 from jmbs.spatial import (
     Matrix,
     Motion,
+    RelativeMotion,
     Symmetric,
     Vector,
     add,
@@ -53,7 +54,7 @@ class Linearisation(NamedTuple):
     all; `kin`: the motion of the whole tree; `walk`, as there.
     """
 
-    relative: Motion
+    relative: RelativeMotion
     columns: list[tuple[Column, ...]]
     pulls: list[Callable | None]
     kin: TreeMotion
@@ -192,7 +193,7 @@ class Fields(NamedTuple):
     twist: Column
 
 
-def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: Sums) -> Fields:
+def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column, sums: Sums) -> Fields:
     F, H, E, N = sums
     V = body.spin, body.velocity
     A = body.spin_rate, subtract(body.acceleration, cross(*V))
@@ -207,32 +208,31 @@ def _by_fields(above: Matrix, relative: Motion, body: Motion, mu: Column, sums: 
 
 
 def _by_relative(
-    first: Array, above: Matrix, relative: Motion, rotation: Matrix, twist: Column, fields: Fields
-) -> tuple[Motion, Column]:
+    first: Array, above: Matrix, relative: RelativeMotion, rotation: Matrix, twist: Column, fields: Fields
+) -> tuple[RelativeMotion, Column]:
     """The derivatives by relative motions, in the parents' axes, and by twists that turn with the child, in its axes.
 
     **Arguments:** `first`: which are first bodies of their trees; these have no position.
     """
-    turn, *rest = evaluated_once(_by_values, above, relative, twist, fields)
+    turn, shift, *others = evaluated_once(_by_values, above, relative, twist, fields)
     x, y, z = evaluated_once(lambda R, turn: scale(0.5, transposed_times(R, turn)), above, turn)
     nothing = jnp.zeros_like(x)
     by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative.rotation)
-    by_position, *others = (transposed_times(above, x) for x in rest)
-    by_position = tuple(select(first, jnp.zeros_like(x), x) for x in by_position)
+    by_position = tuple(select(first, jnp.zeros_like(x), x) for x in transposed_times(above, shift))
+    by_spin, by_velocity, by_spin_rate, by_acceleration = (transposed_times(above, x) for x in others)
     torque, force = fields.twist
     by_twist = transposed_times(rotation, torque), transposed_times(rotation, force)
-    return Motion(by_rotation, by_position, *others), by_twist
+    return RelativeMotion(by_rotation, by_position, by_spin, by_velocity, (by_spin_rate, by_acceleration)), by_twist
 
 
-def _by_values(above: Matrix, relative: Motion, twist: Column, fields: Fields) -> tuple[Vector, ...]:
+def _by_values(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Vector, ...]:
     """Derivatives by what fields are at the child's centre of mass, which changes when that is shifted."""
     (turn, shift), (by_spin, by_velocity), H, F = fields
-    spin, velocity, spin_rate = (times(above, x) for x in (relative.spin, relative.velocity, relative.spin_rate))
+    assert relative.rates is not None
+    spin, spin_rate = times(above, relative.spin), times(above, relative.rates[0])
     for linear, angular in ((by_velocity, spin), (H[1], spin_rate), (F[1], twist[0])):
         shift = subtract(shift, cross(linear, angular))
     turn = add(turn, add(cross(twist[0], F[0]), cross(twist[1], F[1])))
-    by_spin = subtract(by_spin, cross(velocity, H[1]))
-    by_velocity = subtract(by_velocity, cross(H[1], spin))
     return turn, shift, by_spin, by_velocity, *H
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from jmbs.lie import AbstractLowerPair, tangent
 from jmbs.spatial import (
     Matrix,
-    Motion,
+    RelativeMotion,
     Vector,
     add,
     cross,
@@ -72,7 +72,7 @@ class OneParameterJoints(eqx.Module):
         terms = jnp.stack([jnp.stack(jnp.broadcast_arrays(*pose)) for pose in poses])
         return OneParameterJoints(terms, rate, (angular, add(times(R2, v), cross(p2, angular))))
 
-    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[Motion, tuple[Column, ...]]:
+    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[RelativeMotion, tuple[Column, ...]]:
         """Motion of the child relative to the parent, in the parent's axes, and twists in the child's axes."""
         x = q[..., 0]
         angle = self.rate * x
@@ -105,7 +105,7 @@ class GeneralJoints(eqx.Module):
             columns = _transported(i, after)
         return GeneralJoints(motion, before, after, columns, reversed)
 
-    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[Motion, tuple[Column, ...]]:
+    def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[RelativeMotion, tuple[Column, ...]]:
         """Motion of the tree's child relative to its parent, in the parent's axes, and twists in the child's axes."""
         inclusion = self._each(lambda m, x: m.inclusion(x), q)
         R1, p1 = self.before
@@ -147,21 +147,17 @@ def basis(motion, n: int, dtype) -> Array:
     return eqx.filter_vmap(lambda _, m: m.basis(dtype))(jnp.arange(n), motion)
 
 
-def _moving(rotation: Matrix, position: Vector, columns, u, du, rates) -> Motion:
+def _moving(rotation: Matrix, position: Vector, columns, u, du, rates) -> RelativeMotion:
     """The relative motion with velocities `u` along twists in the child's axes; rates of `u` and of the twists."""
-    out = lambda x: times(rotation, x)  # noqa: E731
-    zero = jnp.zeros_like(rotation[0] + u[0]) if u else jnp.zeros_like(rotation[0])
-    nothing = (zero, zero, zero)
-    if not u:
-        return Motion(rotation, position, nothing, nothing, nothing, nothing)
-    w, v = combined(columns, u)
-    spin_rate, acceleration = nothing, cross(w, v)
-    for parts, factors in ((columns, du), (rates, u)):
-        if parts is not None and factors is not None:
-            angular, linear = combined(parts, factors)
-            spin_rate, acceleration = add(spin_rate, angular), add(acceleration, linear)
-    spin_rate = nothing if du is None and rates is None else out(spin_rate)
-    return Motion(rotation, position, out(w), out(v), spin_rate, out(acceleration))
+    nothing = (jnp.zeros_like(rotation[0] + u[0] if u else rotation[0]),) * 3
+    out = lambda twist: (times(rotation, twist[0]), times(rotation, twist[1]))  # noqa: E731
+    spin, velocity = out(combined(columns, u)) if u else (nothing, nothing)
+    parts = [combined(c, factors) for c, factors in ((columns, du), (rates, u)) if c and factors]
+    if parts:
+        change = out(jax.tree.map(lambda *x: sum(x), *parts))
+    else:
+        change = None if du is None else (nothing, nothing)
+    return RelativeMotion(rotation, position, spin, velocity, change)
 
 
 def combined(columns: Sequence[Column], factors: Sequence[Array]) -> Column:

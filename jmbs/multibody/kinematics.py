@@ -17,6 +17,7 @@ from jmbs.multibody.walks import outward
 from jmbs.spatial import (
     Matrix,
     Motion,
+    RelativeMotion,
     Vector,
     add,
     cross,
@@ -63,7 +64,7 @@ def kinematics(
 
 def relative_motions(
     tree: Tree, joints: tuple[Joints, ...], q: tuple[Array, ...], v: Array, dv: Array | None, differentiable: bool
-) -> tuple[Motion, list[tuple[Column, ...]]]:
+) -> tuple[RelativeMotion, list[tuple[Column, ...]]]:
     """How bodies move relative to their parents; and by joint group their twists per velocity, in their own axes.
 
     **Arguments:** `differentiable`: take derivatives along rotations only, whatever the elements' entries are.
@@ -72,15 +73,22 @@ def relative_motions(
     motions, columns = [motion for motion, _ in parts], [own for _, own in parts]
     if differentiable:
         motions = [m._replace(rotation=_orthonormal(m.rotation)) for m in motions]
-    return by_body(tree, motions, v.shape[1:]), columns
+    return by_body(tree, _all_with_rates(motions), v.shape[1:]), columns
 
 
 def relative_motion(
     group: JointGroup, joints: Joints, element: Array, v: Array, dv: Array | None
-) -> tuple[Motion, tuple[Column, ...]]:
+) -> tuple[RelativeMotion, tuple[Column, ...]]:
     """The same of one group, in its order; `v`, `dv` of the whole tree."""
     places = group.velocities.T
     return joints.relative(element, [v[p] for p in places], None if dv is None else [dv[p] for p in places])
+
+
+def _all_with_rates(motions: list[RelativeMotion]) -> list[RelativeMotion]:
+    """The same, rates written as zeros where others have some."""
+    if all(m.rates is None for m in motions):
+        return motions
+    return [m._replace(rates=m.rates or (jax.tree.map(jnp.zeros_like, m.spin),) * 2) for m in motions]
 
 
 def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
@@ -90,7 +98,7 @@ def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
 
 
 def composed(
-    tree: Tree, relative: Motion, columns: list[tuple[Column, ...]], local: bool = False, walk: bool = False
+    tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]], local: bool = False, walk: bool = False
 ) -> TreeMotion:
     """Motions relative to the world from those relative to parents; see `kinematics`."""
     if local:
@@ -117,7 +125,7 @@ def _orthonormal(R: Matrix) -> Matrix:
     return tuple(1.5 * a - 0.5 * b for a, b in zip(R, multiply(R, square), strict=True))
 
 
-def _composed(paths: Paths, relative: Motion) -> Motion:
+def _composed(paths: Paths, relative: RelativeMotion) -> Motion:
     """Motions relative to the world from those relative to parents."""
     if paths.walk and paths.forest.jumps:
         zero = jnp.zeros_like(relative.position[0][0])
@@ -131,10 +139,12 @@ def _composed(paths: Paths, relative: Motion) -> Motion:
     position, whole_spin = paths.sums((arm, spin))
     turning = subtract(whole_spin, spin)
     speed = add(cross(turning, arm), velocity)
-    change = add(cross(turning, spin), out(relative.spin_rate))
+    change = cross(turning, spin)
+    bent = add(cross(turning, add(cross(turning, arm), scale(2.0, velocity))), cross(spin, velocity))
+    if relative.rates is not None:
+        change, bent = (add(x, out(rate)) for x, rate in zip((change, bent), relative.rates, strict=True))
     whole_velocity, spin_rate = paths.sums((speed, change))
-    bent = cross(turning, add(cross(turning, arm), scale(2.0, velocity)))
-    bent = add(bent, add(cross(subtract(spin_rate, change), arm), out(relative.acceleration)))
+    bent = add(bent, cross(subtract(spin_rate, change), arm))
     (acceleration,) = paths.sums((bent,))
     return Motion(rotation, position, whole_spin, whole_velocity, spin_rate, acceleration)
 

@@ -60,9 +60,9 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v 
     w, v = about_origin(tree, kin)
     L = add(symmetric_times(J, w), cross(h, v))
     P = subtract(scale(m, v), cross(h, w))
-    products = [f[:, None] * s[None, :] for f, s in zip((*L, *P), (*w, *v), strict=True)]
+    products = jnp.matmul(jnp.stack([*L, *P], axis=1), jnp.stack([*w, *v]), precision="highest")
     below = tree.moves[tree.body_of] & (jnp.arange(len(m))[:, None] >= jnp.arange(len(m))[None, :])
-    return jnp.where(below, sum(products), 0.0)
+    return jnp.where(below, products, 0.0)
 
 
 def solve_lower(lower: Float[Array, "n n"], rhs: Float[Array, " n"]) -> Float[Array, " n"]:

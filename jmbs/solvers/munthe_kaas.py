@@ -5,7 +5,7 @@ Phidot = dexp^-1_{-Phi}(F(t, y0 exp(Phi))),  Phi(0) = 0,  then  y1 = y0 exp(Phi1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import diffrax
@@ -68,21 +68,34 @@ class _ChartTerm(diffrax.AbstractTerm):
 def explicit_step(
     tableau: diffrax.ButcherTableau, term: diffrax.AbstractTerm, t0, t1, y: Float[Array, " n"], args
 ) -> Float[Array, " n"]:
-    """`y` after one step of an explicit Runge-Kutta method: a loop over its stages that compiles once."""
-    stages = len(tableau.b_sol)
-    a = np.zeros((stages, stages))
-    for row, lower in enumerate(tableau.a_lower):
-        a[row + 1, : row + 1] = lower
+    """`y` after one step of an explicit Runge-Kutta method: a loop over its stages that compiles once.
+
+    It keeps those slopes only that later stages look back to; for RK4 that is the last one.
+    """
+    h, weights = t1 - t0, _backwards(tableau.a_lower)
     nodes = np.concatenate([[0.0], tableau.c])
-    a, b, c = (jnp.asarray(x, y.dtype) for x in (a, tableau.b_sol, nodes))
+    schedule = tuple(jnp.asarray(x, y.dtype) for x in (weights, tableau.b_sol, nodes))
 
-    def stage(slopes, x):
-        k, weights, node = x
-        slope = term.vf(t0 + node * (t1 - t0), y + (t1 - t0) * (weights @ slopes), args)
-        return slopes.at[k].set(slope), None
+    def stage(carry, x):
+        recent, total = carry
+        weights, share, node = x
+        # Summed one by one: a product of matrices would first have all slopes transposed in batches.
+        inside = sum(weight * slope for weight, slope in zip(weights, recent, strict=True))
+        slope = term.vf(t0 + node * h, y + h * inside, args)
+        return ((slope, *recent)[: len(recent)], total + share * slope), None
 
-    slopes, _ = jax.lax.scan(stage, jnp.zeros((stages, *y.shape), y.dtype), (jnp.arange(stages), a, c))
-    return y + (t1 - t0) * (b @ slopes)
+    nothing = jnp.zeros_like(y)
+    (_, total), _ = jax.lax.scan(stage, ((nothing,) * weights.shape[1], nothing), schedule)
+    return y + h * total
+
+
+def _backwards(a_lower: Sequence[np.ndarray]) -> np.ndarray:
+    """`(stages, reach)`: by stage, what earlier slopes count: that of the stage before, of the one before that, ..."""
+    weights = np.zeros((len(a_lower) + 1, len(a_lower)))
+    for row, lower in enumerate(a_lower):
+        weights[row + 1, : row + 1] = lower[::-1]
+    reach = 1 + np.max(np.flatnonzero(weights.any(axis=0)), initial=-1)
+    return weights[:, :reach]
 
 
 class ChartInterpolation(diffrax.AbstractLocalInterpolation):

@@ -1,7 +1,7 @@
 """Small spatial algebra in components, for the recursions of multibody dynamics."""
 
 from jmbs.spatial.inertia import Inertia, freed, momentum, moved, power, shifted, with_body
-from jmbs.spatial.motion import Motion, following, inverse
+from jmbs.spatial.motion import Motion, RelativeMotion, following, inverse
 from jmbs.spatial.vectors import (
     ENTRIES,
     Matrix,
@@ -32,6 +32,7 @@ __all__ = [
     "Inertia",
     "Matrix",
     "Motion",
+    "RelativeMotion",
     "Symmetric",
     "Vector",
     "add",

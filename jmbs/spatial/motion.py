@@ -33,32 +33,45 @@ class Motion(NamedTuple):
     acceleration: Vector
 
 
-def inverse(m: Motion) -> Motion:
+class RelativeMotion(NamedTuple):
+    """The same of neighbours, with rates as B sees them: a joint with a constant tangent has none at constant rates.
+
+    `rates` of spin (rad/s^2) and velocity (m/s^2) are those of their components in B's axes, here in A's; None: zero.
+    """
+
+    rotation: Matrix
+    position: Vector
+    spin: Vector
+    velocity: Vector
+    rates: tuple[Vector, Vector] | None
+
+
+def inverse(m: RelativeMotion) -> RelativeMotion:
     """A relative to B, from B relative to A."""
-    back = lambda x: transposed_times(m.rotation, x)  # noqa: E731
-    relative_velocity = subtract(m.velocity, cross(m.spin, m.position))
-    acceleration = subtract(m.acceleration, add(cross(m.spin_rate, m.position), cross(m.spin, m.velocity)))
-    return Motion(
-        transpose(m.rotation),
-        back(scale(-1.0, m.position)),
-        back(scale(-1.0, m.spin)),
-        back(scale(-1.0, relative_velocity)),
-        back(scale(-1.0, m.spin_rate)),
-        back(subtract(cross(m.spin, relative_velocity), acceleration)),
-    )
+    back = lambda x: transposed_times(m.rotation, scale(-1.0, x))  # noqa: E731
+
+    def at_other(angular: Vector, linear: Vector) -> tuple[Vector, Vector]:
+        return back(angular), back(subtract(linear, cross(angular, m.position)))
+
+    rates = None if m.rates is None else at_other(*m.rates)
+    return RelativeMotion(transpose(m.rotation), back(m.position), *at_other(m.spin, m.velocity), rates)
 
 
-def following(first: Motion, second: Motion) -> Motion:
+def following(first: Motion, second: RelativeMotion) -> Motion:
     """C relative to A, from B relative to A and C relative to B, as in textbooks on relative motion."""
     out = lambda x: times(first.rotation, x)  # noqa: E731
     arm, spin, velocity = out(second.position), out(second.spin), out(second.velocity)
     whirl = cross(first.spin, arm)
+    turned = cross(first.spin, spin)
     bent = add(cross(first.spin, add(whirl, scale(2.0, velocity))), cross(first.spin_rate, arm))
+    bent = add(bent, cross(spin, velocity))
+    if second.rates is not None:
+        turned, bent = (add(x, out(rate)) for x, rate in zip((turned, bent), second.rates, strict=True))
     return Motion(
         multiply(first.rotation, second.rotation),
         add(first.position, arm),
         add(first.spin, spin),
         add(first.velocity, add(whirl, velocity)),
-        add(first.spin_rate, add(cross(first.spin, spin), out(second.spin_rate))),
-        add(first.acceleration, add(bent, out(second.acceleration))),
+        add(first.spin_rate, turned),
+        add(first.acceleration, bent),
     )

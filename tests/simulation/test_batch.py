@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -74,3 +75,22 @@ except RuntimeError:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "too late"
+
+
+@pytest.mark.parametrize("given", ["", "--xla_cpu_prefer_vector_width=128"])
+def test_cores_are_used_to_their_full_width(given):
+    """One device per core, and compiled functions that take 8 numbers at once, unless the user says otherwise."""
+    program = """
+import os, jax, jax.numpy as jnp
+import jmbs
+from jmbs.simulation.batch import usable_cores
+jmbs.use_all_cores()
+assert len(jax.devices()) == usable_cores()
+assert float(jax.jit(jnp.sum)(jnp.ones(64))) == 64
+print(os.environ["XLA_FLAGS"])
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
+    environment |= {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"} if given else {"JAX_PLATFORMS": "cpu"}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == (given or "--xla_cpu_prefer_vector_width=512")

@@ -10,12 +10,16 @@ from jmbs.lie import SO3, hat
 from jmbs.spatial import (
     Inertia,
     Motion,
+    RelativeMotion,
+    add,
+    cross,
     following,
     freed,
     inverse,
     matrix,
     momentum,
     moved,
+    scale,
     shifted,
     symmetric,
     turned,
@@ -26,7 +30,7 @@ from jmbs.spatial import (
 CLOSE = 1e-13
 
 
-def entries(motion: Motion) -> np.ndarray:
+def entries(motion: Motion | RelativeMotion) -> np.ndarray:
     return np.array(jax.tree.leaves(motion))
 
 
@@ -38,7 +42,7 @@ def test_inverse_is_what_differentiating_the_inverse_pose_gives():
         R, r = pose(t)
         return R.T, -R.T @ r
 
-    there, back = motion_of(pose), motion_of(inverse_pose)
+    there, back = relative_motion_of(pose), relative_motion_of(inverse_pose)
     np.testing.assert_allclose(entries(inverse(there)), entries(back), atol=1e-11)
     np.testing.assert_allclose(entries(inverse(back)), entries(there), atol=1e-11)
 
@@ -51,7 +55,7 @@ def test_motions_that_follow_each_other_are_what_differentiating_the_product_of_
         return R1 @ R2, r1 + R1 @ r2
 
     np.testing.assert_allclose(
-        entries(following(motion_of(first), motion_of(second))), entries(motion_of(product)), atol=1e-10
+        entries(following(motion_of(first), relative_motion_of(second))), entries(motion_of(product)), atol=1e-10
     )
 
 
@@ -79,6 +83,13 @@ def motion_of(pose) -> Motion:
     R, r = pose(t)
     rates = spin(t), velocity(t), jax.jacfwd(spin)(t), jax.jacfwd(velocity)(t)
     return Motion(matrix(R), vector(r), *(vector(x) for x in rates))
+
+
+def relative_motion_of(pose) -> RelativeMotion:
+    """The same with rates as the body sees them."""
+    m = motion_of(pose)
+    acceleration = add(m.acceleration, scale(-1.0, cross(m.spin, m.velocity)))
+    return RelativeMotion(*m[:4], (m.spin_rate, acceleration))
 
 
 def as_matrix(inertia: Inertia) -> np.ndarray:
