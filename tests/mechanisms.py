@@ -132,13 +132,16 @@ def n_four_bar(n: int) -> Mechanism:
     return mechanism
 
 
-TYPES = ("revolute", "free", "prismatic", "spherical", "screw", "universal", "cylindrical", "planar", "fixed")
+TYPES = (
+    *("revolute", "free", "prismatic", "spherical", "screw"),
+    *("universal", "cylindrical", "planar", "fixed", "composite"),
+)
 LOOP_TYPES = tuple(kind for kind in TYPES if kind != "free")
 """A free joint closes nothing."""
 
 
 def random_mechanism(seed: int, bodies: int, loops: int = 0) -> Mechanism:
-    """A random tree on the ground, in which nine bodies have a joint of every type, with loops that just close.
+    """A random tree on the ground, in which ten bodies have a joint of every type, with loops that just close.
 
     Joint `j<i>` carries body `b<i>`; joints `loop<i>` join two bodies, or one and the ground, in the poses that the
     tree has at the start. Frames, axes, inertias and gravity are random, aligned with nothing. A tree has random joint
@@ -153,7 +156,7 @@ def random_mechanism(seed: int, bodies: int, loops: int = 0) -> Mechanism:
         geometry, q = _geometry(rng, kind), _coordinates(rng, kind)
         mechanism.add_body(f"b{i}", mass=rng.uniform(0.5, 2.0), inertia=_inertia(rng))
         mechanism.add_joint(f"j{i}", kind, parent, f"b{i}", outer, inner, **geometry)
-        v = np.zeros(JOINT_DIMENSIONS[kind]) if loops else rng.normal(size=JOINT_DIMENSIONS[kind])
+        v = np.zeros(_freedom(kind)) if loops else rng.normal(size=_freedom(kind))
         mechanism.set_initial(joints={f"j{i}": {"q": q, "v": v}})
         moved = SE3.compose(SE3.compose(poses[parent], _pose(outer)), _motion(kind, geometry, q))
         poses[f"b{i}"] = SE3.compose(moved, SE3.inverse(_pose(inner)))
@@ -186,9 +189,12 @@ def _random_frame(rng) -> dict[str, np.ndarray]:
 
 
 def _geometry(rng, kind: str) -> dict[str, Any]:
-    """Axes and pitch of a joint type; a universal joint's axes are well apart."""
+    """Axes and pitch of a joint type; axes of several are well apart."""
     axis = _unit(rng, 3)
     across = np.cross(axis, _unit(rng, 3))
+    if kind == "composite":
+        turns = [{"type": "revolute", "axis": a, "position": 0.3 * rng.normal(size=3)} for a in (axis, across)]
+        return {"motions": [turns[0], {"type": "prismatic", "axis": across + 0.3 * axis}, turns[1]]}
     has_axis = kind not in ("fixed", "spherical", "free")
     values = {"axis": axis} if has_axis else {}
     values |= {"axis2": across / np.linalg.norm(across) + 0.3 * axis} if kind == "universal" else {}
@@ -201,7 +207,12 @@ def _coordinates(rng, kind: str) -> np.ndarray:
         return _unit(rng, 4)
     if kind == "free":
         return np.concatenate([0.5 * rng.normal(size=3), _unit(rng, 4)])
-    return 0.5 * rng.normal(size=JOINT_DIMENSIONS[kind])
+    return 0.5 * rng.normal(size=_freedom(kind))
+
+
+def _freedom(kind: str) -> int:
+    known = JOINT_DIMENSIONS[kind]
+    return 3 if known is None else known
 
 
 def _motion(kind: str, geometry: dict[str, Any], q: np.ndarray):

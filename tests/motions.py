@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jmbs.lie import (
     AbstractJointMotion,
+    Composite,
     Cylindrical,
     Fixed,
     Free,
@@ -30,4 +31,5 @@ def every_motion(axis, axis2) -> tuple[AbstractJointMotion, ...]:
         Spherical(),
         Free(),
         Universal(axis, axis2),
+        Composite([axis, axis2, axis2], [[0.1, 0.2, -0.3], [0.0, 0.0, 0.0], [0.3, 0.0, 0.1]], (True, False, True)),
     )

@@ -78,6 +78,8 @@ class Parts:
         entry |= {"parent": spec.parent, "child": spec.child}
         entry |= {key: frame for key in ("parent_frame", "child_frame") if (frame := _frame(getattr(spec, key)))}
         entry |= _given({"axis": spec.axis, "axis2": spec.axis2, "pitch": spec.pitch})
+        if spec.motions is not None:
+            entry["motions"] = [_given(vars(motion)) for motion in spec.motions]
         for key in ("spring", "friction"):
             if (values := getattr(spec, key)) is not None:
                 entry[key] = _changed(values, tuple(vars(values)))

@@ -106,6 +106,14 @@ class FrictionSection(Section):
     reference_temperature: Number | None = None
 
 
+class MotionSection(Section):
+    """A motion of a composite joint."""
+
+    type: Word
+    axis: Vector3 | None = None
+    position: Vector3 | None = None
+
+
 class JointSection(Section):
     """A joint; `parameters` only for a user's joint, `type: package.module:Name`."""
 
@@ -117,6 +125,7 @@ class JointSection(Section):
     axis: Vector3 | None = None
     axis2: Vector3 | None = None
     pitch: Number | None = None
+    motions: list[MotionSection] | None = None
     spring: SpringSection | None = None
     friction: FrictionSection | None = None
     actuation: CoordinateSource | None = None

@@ -19,6 +19,7 @@ from jmbs.lie.so3 import SO3 as SO3
 from jmbs.lie.so3_r3 import SO3xR3 as SO3xR3
 from jmbs.lie.subgroups import AbstractJointMotion as AbstractJointMotion
 from jmbs.lie.subgroups import AbstractLowerPair as AbstractLowerPair
+from jmbs.lie.subgroups import Composite as Composite
 from jmbs.lie.subgroups import Cylindrical as Cylindrical
 from jmbs.lie.subgroups import Fixed as Fixed
 from jmbs.lie.subgroups import Free as Free

@@ -23,7 +23,7 @@ from jmbs.lie.se2 import SE2
 from jmbs.lie.se3 import SE3
 from jmbs.lie.so3 import SO3, rotation_polynomial
 from jmbs.lie.types import Matrix3, Pose, Scalar, Twists, Vector3
-from jmbs.lie.vectors import dot, multiply, rotate_back
+from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back
 
 XYZ = ("x", "y", "z")
 WXYZ = ("qw", "qx", "qy", "qz")
@@ -333,3 +333,73 @@ class Universal(AbstractExplicitMotion):
         first = rotate_back(_about(self.axis2, q[1]), _unit(self.axis))
         spins = jnp.stack([first, _unit(self.axis2)], axis=1)
         return jnp.concatenate([spins, jnp.zeros_like(spins)])
+
+
+class Composite(AbstractExplicitMotion):
+    """Turns and travels in a row without anything that has mass in between: `I(q) = exp(q1 xi1) exp(q2 xi2) ...`.
+
+    K = R^k, the angles (rad) and travels (m), the one nearest to the parent first. Where earlier motions make the axes
+    of later ones dependent, as in gimbal lock, rates are not determined.
+
+    **Arguments:** `axes` (k, 3), of any positive length, and `positions` (k, 3) m of points on them, at zero motion and
+    in the joint frame; `turning` (k,): whether each is a turn.
+    """
+
+    axes: Float[Array, "k 3"] = eqx.field(converter=_float_array)
+    positions: Float[Array, "k 3"] = eqx.field(converter=_float_array)
+    turning: tuple[bool, ...] = eqx.field(static=True)
+
+    name: ClassVar[str] = "composite"
+
+    def __check_init__(self):
+        for i in range(len(self.turning)):
+            _check_axis(f"composite/motions/{i}/axis", self.axes[i])
+
+    @property
+    def group(self) -> AbstractGroup:
+        return Rn(len(self.turning))
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return self._each("angle", "travel")
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        return tuple("rad" if turns else "m" for turns in self.turning)
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        return self._each("rate", "speed")
+
+    @property
+    def velocity_units(self) -> tuple[str, ...]:
+        return tuple("rad/s" if turns else "m/s" for turns in self.turning)
+
+    def _each(self, of_turn: str, of_travel: str) -> tuple[str, ...]:
+        return tuple(f"{of_turn if turns else of_travel}{i}" for i, turns in enumerate(self.turning, 1))
+
+    def _single(self, q: Array) -> list[tuple[Matrix3 | None, Vector3]]:
+        """Rotation and position of each motion alone; no rotation where it is a travel."""
+        motions = []
+        for turns, axis, point, x in zip(self.turning, self.axes, self.positions, q, strict=True):
+            R = _about(axis, x) if turns else None
+            motions.append((R, _unit(axis) * x if R is None else point - rotate(R, point)))
+        return motions
+
+    def inclusion(self, q: Array) -> Pose:
+        R, p = jnp.eye(3, dtype=q.dtype), jnp.zeros(3, q.dtype)
+        for turn, shift in self._single(q):
+            p = p + rotate(R, shift)
+            R = R if turn is None else multiply(R, turn)
+        return pose(R, p)
+
+    def columns(self, q: Array) -> Twists:
+        # From the last motion back, with what follows each: the child sees its twist turned and shifted by that.
+        R, p = jnp.eye(3, dtype=q.dtype), jnp.zeros(3, q.dtype)
+        columns = []
+        alone = list(zip(self.turning, self.axes, self.positions, self._single(q), strict=True))
+        for turns, axis, point, (turn, shift) in reversed(alone):
+            along = rotate_back(R, _unit(axis))
+            columns.append((along, rotate_back(R, cross(_unit(axis), p - point))) if turns else (None, along))
+            R, p = (R, shift + p) if turn is None else (multiply(turn, R), shift + rotate(turn, p))
+        return _columns(*reversed(columns))

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.multibody.joints import Column, OneParameterJoints, combined, evaluated_once
+from jmbs.lie import AbstractGroup
+from jmbs.multibody.joints import Column, combined, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
 from jmbs.multibody.mass_matrix import less_loads
 from jmbs.multibody.paths import Paths, select
@@ -51,12 +52,13 @@ class Linearisation(NamedTuple):
 
     **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
     group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
-    all; `kin`: the motion of the whole tree; `walk`, as there.
+    all; the joints' `elements`; `kin`: the motion of the whole tree; `walk`, as there.
     """
 
     relative: RelativeMotion
     columns: list[tuple[Column, ...]]
     pulls: list[Callable | None]
+    elements: tuple[Array, ...]
     kin: TreeMotion
     walk: bool
 
@@ -82,7 +84,7 @@ def linearisation(
             shape = len(group.bodies), *v.shape[1:]
             return jax.tree.map(lambda x: jnp.broadcast_to(x, shape), (motion, own))
 
-        if isinstance(joints, OneParameterJoints) and not any_varied:
+        if joints.steady and not any_varied:
             (motion, own), pull = of(joints, element, v), None
         else:
             (motion, own), pull = jax.vjp(of, joints, element, v)
@@ -91,7 +93,7 @@ def linearisation(
         pulls.append(pull)
     relative = by_body(tree, motions, v.shape[1:])
     kin = composed(tree, relative, columns, local=True, walk=walk)
-    return Linearisation(relative, columns, pulls, kin, walk)
+    return Linearisation(relative, columns, pulls, q, kin, walk)
 
 
 def power_gradient(
@@ -109,13 +111,16 @@ def power_gradient(
     mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
     sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
     fields = _by_fields(above, at.relative, body, mu, sums)
-    of_bodies = tree.by_velocity((fields.pose, fields.velocity))
+    turning = fields.pose
+    if any(pull is None and group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
+        turning = _sum(turning, *_by_own(above, at.relative, twist, fields))
+    of_bodies = tree.by_velocity((turning, fields.velocity))
     by_turning, by_v = (power(at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
-    for group, pull, own in zip(tree.groups, at.pulls, links.joints, strict=True):
+    for group, pull, element, own in zip(tree.groups, at.pulls, at.elements, links.joints, strict=True):
         if pull is None:
             joints.append(jax.tree.map(jnp.zeros_like, own))
-            by_q.append(by_turning[group.velocities[:, 0], ..., None])
+            by_q.append(_by_entries(group.space, element, jnp.moveaxis(by_turning[group.velocities], 1, -1)))
         else:
             whole = above, at.relative, body.rotation, twist, fields
             here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
@@ -127,6 +132,17 @@ def power_gradient(
             by_q.append(of_elements)
             by_v = select(np.isin(np.arange(tree.n_velocities), group.velocities), of_v, by_v)
     return Links(tuple(joints), *by_parameter), tuple(by_q), by_v, by_loads
+
+
+def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Array:
+    """Derivatives by the entries of elements that are `by_tangent` `(..., dim)` along their tangents."""
+
+    def one(q: Array, t: Array) -> Array:
+        return jax.linear_transpose(lambda change: space.lower(q, change), q)(t)[0]
+
+    for _ in range(by_tangent.ndim - 1):
+        one = jax.vmap(one)
+    return one(element, by_tangent)
 
 
 def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:
@@ -205,6 +221,18 @@ def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column
     both = subtract(scale(2.0, V[0]), own[0]), subtract(scale(2.0, V[1]), own[1])
     moved = _crossed(both, H)
     return Fields((subtract(N, pose[0]), scale(-1.0, pose[1])), (subtract(E, moved[0]), scale(-1.0, moved[1])), H, F)
+
+
+def _by_own(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:
+    """What comes to the fields of poses where a joint's own velocities, rates and twist turn with the child.
+
+    They do so in steady joints. It does no work along a twist that is alone in its joint.
+    """
+    assert relative.rates is not None
+    own = (relative.spin, relative.velocity), relative.rates
+    velocity, rate = ((times(above, angular), times(above, linear)) for angular, linear in own)
+    pairs = (velocity, fields.velocity), (rate, fields.acceleration), (twist, fields.twist)
+    return tuple(_crossed(*pair) for pair in pairs)
 
 
 def _by_relative(

@@ -7,7 +7,7 @@ prismatic and screw joints share a group and a formula. All others are asked for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -48,6 +48,7 @@ class OneParameterJoints(eqx.Module):
     terms: Array
     rate: Array
     column: Column
+    steady: ClassVar[bool] = True
 
     @staticmethod
     def of(before: Frame, twist: Column, after: Frame) -> OneParameterJoints:
@@ -96,6 +97,11 @@ class GeneralJoints(eqx.Module):
     columns: tuple[Column, ...] | None
     reversed: bool = eqx.field(static=True)
     batched: bool = eqx.field(static=True, default=False)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the twists of the tree's child are constant in its axes."""
+        return self.columns is not None and not self.reversed
 
     @staticmethod
     def of(motion, before: Frame, after: Frame, reversed: bool) -> GeneralJoints:

@@ -29,7 +29,7 @@ def use_all_cores() -> None:
     """Lets JAX use all that a CPU has: one device per core, of which it otherwise takes one; and vectors as wide as the
     cores have, of which its compiler otherwise uses half. It leaves the width alone where `XLA_FLAGS` says one.
 
-    It changes JAX's configuration, and `XLA_FLAGS`, for the whole process. Raises `RuntimeError` once JAX has been used.
+    It changes JAX's configuration and `XLA_FLAGS` for the whole process. Raises `RuntimeError` once JAX has been used.
     """
     jax.config.update("jax_num_cpu_devices", usable_cores())
     flags = os.environ.get("XLA_FLAGS", "")

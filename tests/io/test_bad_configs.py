@@ -8,6 +8,11 @@ import pytest
 
 from jmbs.io import ConfigError, read_config
 
+
+def composite(motions: str) -> str:
+    return f"{{type: composite, parent: ground, child: link1, motions: {motions}}}"
+
+
 # Changed value (dotted path: YAML text), path in the message, what was found, what was wanted.
 BAD_VALUES = {
     "negative mass": ({"bodies.link1.mass": "-1.0"}, "bodies/link1/mass", "-1.0", "positive"),
@@ -70,6 +75,36 @@ BAD_VALUES = {
         "joints/base/axis2",
         "-2",
         "not parallel",
+    ),
+    "motions of a revolute joint": (
+        {"joints.base.motions": "[{type: revolute}]"},
+        "joints/base/motions",
+        "type",
+        "no motions",
+    ),
+    "composite without motions": (
+        {"joints.base": composite("null")},
+        "joints/base/motions",
+        "nothing",
+        "1 to 6 motions",
+    ),
+    "composite with a ball": (
+        {"joints.base": composite("[{type: spherical}]")},
+        "joints/base/motions/0/type",
+        "spherical",
+        "revolute, prismatic",
+    ),
+    "composite, a travel with a position": (
+        {"joints.base": composite("[{type: prismatic, position: [0, 0, 1]}]")},
+        "joints/base/motions/0/position",
+        "1",
+        "no position",
+    ),
+    "composite, twice the same": (
+        {"joints.base": composite("[{type: revolute}, {type: revolute}]")},
+        "joints/base/motions",
+        "2 motions of which 1",
+        "independent",
     ),
     "pitch of a revolute joint": ({"joints.base.pitch": "0.1"}, "joints/base/pitch", "0.1", "no pitch"),
     "screw without pitch": ({"joints.base.type": "screw"}, "joints/base/pitch", "nothing", "m/rad"),

@@ -106,11 +106,15 @@ def test_quaternions_and_axes_are_normalised():
 
 @pytest.mark.parametrize("kind", [kind for kind in JOINT_DIMENSIONS if kind != "fixed"])
 def test_numbers_reach_every_coordinate(kind):
-    more = {"pitch": 0.1} if kind == "screw" else {"axis": [1, 0, 0], "axis2": [0, 1, 0]} if kind == "universal" else {}
+    more = {
+        "screw": {"pitch": 0.1},
+        "universal": {"axis": [1, 0, 0], "axis2": [0, 1, 0]},
+        "composite": {"motions": [{"type": "revolute"}, {"type": "prismatic", "axis": [1, 0, 0]}]},
+    }.get(kind, {})
     joint = JointSpec(
         "joint", kind, "a", "b", spring=SpringSpec(2.0), friction=FrictionSpec(3.0, 1.0), actuation=0.5, **more
     )
-    k = JOINT_DIMENSIONS[kind]
+    k = len(more["motions"]) if kind == "composite" else JOINT_DIMENSIONS[kind]
     as_matrix = kind in ("planar", "spherical", "free")
     assert joint.dimension == k
     np.testing.assert_array_equal(joint.actuation, np.full(k, 0.5))

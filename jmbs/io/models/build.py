@@ -8,6 +8,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.io.models.frames import make_pose, quaternion_from_rotation
+from jmbs.io.models.massless import without_massless
 from jmbs.io.models.merge import Merged, MergedBody, merge
 from jmbs.io.models.names import Names
 from jmbs.io.models.tree import GROUND, ModelJoint, ModelTree
@@ -16,7 +17,7 @@ from jmbs.library.mechanics import STANDARD_GRAVITY, Mechanism
 
 def build_mechanism(tree: ModelTree, keep_fixed: bool) -> Mechanism:
     """The mechanism of a model; adds to the tree's notes. Raises `ModelError` with the paths of the file."""
-    merged = merge(tree, keep_fixed)
+    merged = without_massless(merge(tree, keep_fixed), tree.notes)
     name = tree.name.replace("/", "_").replace("\\", "_")
     mechanism = Mechanism(name, STANDARD_GRAVITY if tree.gravity is None else tree.gravity)
     if not merged.bodies:
@@ -37,9 +38,12 @@ def build_mechanism(tree: ModelTree, keep_fixed: bool) -> Mechanism:
 
 
 def _add_body(mechanism: Mechanism, name: str, body: MergedBody) -> None:
-    """Adds a body. A link without mass between moving joints would be added here too, were there bodies without."""
+    """Adds a body; one without mass is refused."""
     if body.mass == 0:
-        wanted = "a mass for each link that moves (only links that a fixed joint merges into another can be without)"
+        wanted = (
+            "a mass for each link that moves (only those can be without that a fixed joint merges into another, "
+            "or that join two joints of turns or travels)"
+        )
         raise ModelError(body.link.path, "a moving link without mass", wanted)
     try:
         mechanism.add_body(name, mass=body.mass, inertia=body.inertia)

@@ -14,14 +14,11 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.io.models.frames import make_pose
 from jmbs.io.models.tree import GROUND, ModelJoint
+from jmbs.library.mechanics import JointSpec
 
 # Relative to the lengths at hand: what decimal rounding does to axes that are meant to meet or to be parallel.
 _TOLERANCE = 1e-9
-_MADE = "2 slides then a hinge across them, 3 slides then a ball, 3 slides then 3 hinges through a point"
-_WANTED = (
-    "one joint, or some that make one: hinge and slide along one axis, 2 or 3 hinges through a point, "
-    f"{_MADE} (bodies without mass in between are not available in this version)"
-)
+_WANTED = "one joint, or some that make one: independent hinges and slides in a row, or 3 slides then a ball"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,7 +122,7 @@ def _group_forces(joint: MjcfJoint) -> dict[str, Any]:
 
 def _of_several(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoint], notes: list[str]) -> ModelJoint:
     kinds = [joint.kind for joint in joints]
-    made = None
+    made, loaded = None, any(joint.damping or joint.friction or joint.stiffness for joint in joints)
     match kinds:
         case ["hinge", "hinge"]:
             point = _meeting_point(joints)
@@ -134,24 +131,24 @@ def _of_several(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoi
                 made = _at(place, parent, child, joints, "universal", point, values)
         case ["hinge", "slide"] | ["slide", "hinge"]:
             made = _cylindrical(parent, child, place, joints)
-        case ["slide", "slide", "hinge"]:
+        case ["slide", "slide", "hinge"] if not loaded:
             made = _planar(parent, child, place, joints)
-        case ["hinge", "hinge", "hinge"]:
+        case ["hinge", "hinge", "hinge"] if not loaded:
             point = _meeting_point(joints)
             if point is not None and _independent(joints):
                 made = _at(place, parent, child, joints, "spherical", point, {})
         case ["slide", "slide", "slide", "ball"]:
             if _independent(joints[:3]):
+                _require_no_forces(child, joints)
                 made = _at(place, parent, child, joints, "free", joints[3].anchor, {})
-        case ["slide", "slide", "slide", "hinge", "hinge", "hinge"]:
+        case ["slide", "slide", "slide", "hinge", "hinge", "hinge"] if not loaded:
             point = _meeting_point(joints[3:])
             if point is not None and _independent(joints[:3]) and _independent(joints[3:]):
                 made = _at(place, parent, child, joints, "free", point, {})
     listed = ", ".join(f"{joint.name} ({joint.kind})" for joint in joints)
+    made = made or _composite(parent, child, place, joints)
     if made is None:
         raise ModelError(f"body/{child}", f"the joints {listed}", _WANTED)
-    if made.type in ("planar", "spherical", "free"):
-        _require_no_forces(made.type, child, joints)
     notes.append(f"body {child}: its joints {listed} are one {made.type} joint here{_order(made, joints)}")
     return made
 
@@ -177,13 +174,28 @@ def _planar(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoint])
     return _at(place, parent, child, [x, y, hinge], "planar", hinge.anchor, {"axis": [0.0, 0.0, 1.0]}, axes)
 
 
-def _require_no_forces(kind: str, child: str, joints: list[MjcfJoint]) -> None:
-    """Refuses forces on coordinates that the joint which was made of them does not have."""
+def _composite(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoint]) -> ModelJoint | None:
+    """The row as it is, in the body's frame; None where it is not one of independent hinges and slides."""
+    types = {"hinge": "revolute", "slide": "prismatic"}
+    if any(joint.kind not in types for joint in joints):
+        return None
+    points = [{"position": joint.anchor} if joint.kind == "hinge" else {} for joint in joints]
+    motions = [{"type": types[j.kind], "axis": j.axis} | at for j, at in zip(joints, points, strict=True)]
+    try:
+        JointSpec("row", "composite", "a", "b", motions=motions)
+    except ModelError:
+        return None
+    values = {"motions": motions} | _forces(joints, [1.0] * len(joints))
+    return _at(place, parent, child, joints, "composite", np.zeros(3), values)
+
+
+def _require_no_forces(child: str, joints: list[MjcfJoint]) -> None:
+    """Refuses forces on coordinates that the free joint which was made of them does not have."""
     for joint in joints:
         given = {"damping": joint.damping, "frictionloss": joint.friction, "stiffness": joint.stiffness}
         for key, value in given.items():
             if value:
-                found = f"{key} {value:g} on a joint that is part of a {kind} one"
+                found = f"{key} {value:g} on a joint that is part of a free one"
                 raise ModelError(
                     f"body/{child}/joint/{joint.name}/{key}", found, "zero: it acts on one coordinate only"
                 )
@@ -193,7 +205,7 @@ def _order(made: ModelJoint, joints: list[MjcfJoint]) -> str:
     """A clause about coordinates where they are not those of the file, in its order."""
     if made.type in ("spherical", "free"):
         return ", with a quaternion for the turns"
-    if made.type != "universal":
+    if made.type not in ("universal", "composite"):
         return f", {made.name}: its coordinates are in the order of this name"
     return ""
 

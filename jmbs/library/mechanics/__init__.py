@@ -62,7 +62,7 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_body,
     reduced_momentum,
 )
-from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, SimulationSpec, TableSpec
+from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
 from jmbs.library.mechanics.two_bodies import two_body_system
 from jmbs.library.mechanics.velocity_constraints import (
     Contact,
@@ -76,6 +76,7 @@ from jmbs.library.mechanics.velocity_constraints import (
 
 __all__ = [
     "JOINT_DIMENSIONS",
+    "JointSpec",
     "STANDARD_GRAVITY",
     "CentreOfForce",
     "Contact",

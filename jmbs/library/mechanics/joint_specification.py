@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.values import Frame, TableSpec, constant_or_table
 
-# Number of joint velocities of each type.
-JOINT_DIMENSIONS = {
+# Number of joint velocities of each type; a composite joint has as many as it has motions.
+JOINT_DIMENSIONS: dict[str, int | None] = {
     "fixed": 0,
     "revolute": 1,
     "prismatic": 1,
@@ -23,12 +24,14 @@ JOINT_DIMENSIONS = {
     "spherical": 3,
     "universal": 2,
     "free": 6,
+    "composite": None,
 }
 # Types whose spring energy is quadratic in the logarithm of the whole motion, with the numbers of one rest motion.
 _REST_OF_GROUP = {"planar": [0.0] * 3, "spherical": [1.0, 0, 0, 0], "free": [0.0, 0, 0, 1, 0, 0, 0]}
 # How many magnitudes dry friction acts on: spherical the angular one, planar and free (translational, angular).
 _DRY_PARTS = {"spherical": 1, "planar": 2, "free": 2}
-_WITHOUT_AXIS = ("fixed", "spherical", "free")
+_WITHOUT_AXIS = ("fixed", "spherical", "free", "composite")
+_MOST_MOTIONS = 6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,6 +66,54 @@ class FrictionSpec:
     heats: str = "environment"
     temperature_coefficient: Any = 0.0
     reference_temperature: Any = 298.15
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MotionSpec:
+    """One of the motions of a composite joint: `type`, revolute or prismatic, about or along `axis` `(3,)`.
+
+    In the joint frame at zero motion; `position` `(3,)` m: a point on the axis of a turn, None for a travel.
+    """
+
+    type: Any = None
+    axis: Any = (0.0, 0.0, 1.0)
+    position: Any = None
+
+
+def _motions(path: str, given: Any) -> tuple[MotionSpec, ...]:
+    """The motions of a composite joint, first to last, checked; together they must be independent."""
+    if not isinstance(given, list | tuple) or not 1 <= len(given) <= _MOST_MOTIONS:
+        raise ModelError(path, checks.show(given), f"a list of 1 to {_MOST_MOTIONS} motions with type, axis, position")
+    motions = []
+    for i, entry in enumerate(given):
+        here, motion = f"{path}/{i}", _record(f"{path}/{i}", entry, MotionSpec)
+        if motion is None:
+            raise ModelError(here, "nothing", "a motion with type, axis, position")
+        kind = checks.choice(f"{here}/type", motion.type, ("revolute", "prismatic"))
+        if kind == "prismatic" and motion.position is not None:
+            raise ModelError(f"{here}/position", checks.show(motion.position), "no position: a travel has none")
+        position = motion.position
+        if kind == "revolute":
+            position = checks.vector(f"{here}/position", np.zeros(3) if position is None else position, 3)
+        motions.append(MotionSpec(kind, checks.direction(f"{here}/axis", motion.axis), position))
+    rank = np.linalg.matrix_rank(_twists(motions))
+    if rank < len(motions):
+        raise ModelError(path, f"{len(motions)} motions of which {rank} are independent", "independent motions")
+    return tuple(motions)
+
+
+def _twists(motions: list[MotionSpec]) -> np.ndarray:
+    """The motions' twists `(6, k)` at coordinates where nothing is aligned by chance."""
+    columns, before = [], np.eye(6)
+    for i, motion in enumerate(motions):
+        still, hat = np.zeros((3, 3)), lambda v: np.cross(np.eye(3), v)
+        turns = motion.position is not None
+        w = motion.axis if turns else np.zeros(3)
+        v = np.cross(motion.position, w) if turns else motion.axis
+        columns.append(before @ np.concatenate([w, v]))
+        bracket = np.block([[-hat(w), still], [-hat(v), -hat(w)]])
+        before = before @ scipy.linalg.expm((0.7 + 0.4 * i) * bracket)
+    return np.stack(columns, axis=1)
 
 
 def _record(path: str, value: Any, cls: type) -> Any:
@@ -162,8 +213,10 @@ class JointSpec:
 
     `type` is one of `JOINT_DIMENSIONS`, or given as an object with `group` and `inclusion`, kept as `motion`, whose
     class name `type` then is. `axis` and `axis2` `(3,)` are of unit length, in the joint frame, None where they have
-    no meaning; the default axis is z. `pitch` m/rad, screw only. `actuation`: `(k,)` or a table of k columns, acting
-    on the joint velocity. Raises `ModelError` with paths below `joints/<name>`.
+    no meaning; the default axis is z. `pitch` m/rad, screw only. `motions`: those of a composite joint, nearest to the
+    parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity.
+
+    Raises `ModelError` with paths below `joints/<name>`.
     """
 
     name: str
@@ -178,6 +231,7 @@ class JointSpec:
     spring: SpringSpec | None = None
     friction: FrictionSpec | None = None
     actuation: np.ndarray | TableSpec | None = None
+    motions: Any = None
     motion: Any = dataclasses.field(default=None, init=False)
     dimension: int = dataclasses.field(default=0, init=False)
 
@@ -190,9 +244,9 @@ class JointSpec:
         else:
             kind, motion = type(self.type).__name__, self.type
             size = _motion_dimension(type_path, motion)
-        values: dict[str, Any] = {"type": kind, "motion": motion, "dimension": size}
-        values |= self._bodies_and_frames(path)
+        values: dict[str, Any] = {"type": kind, "motion": motion} | self._bodies_and_frames(path)
         values |= self._geometry(path, "" if motion is not None else kind)
+        size = values["dimension"] = len(values["motions"]) if size is None else size
         values |= self._elements(path, "" if motion is not None else kind, size, motion)
         for key, value in values.items():
             object.__setattr__(self, key, value)
@@ -211,13 +265,16 @@ class JointSpec:
         """Axes and pitch; `kind` is empty for a user's joint, which takes parameters instead."""
         label = kind or "user-defined"
         has_axis = kind != "" and kind not in _WITHOUT_AXIS
-        for key, allowed in {"axis": has_axis, "axis2": kind == "universal", "pitch": kind == "screw"}.items():
+        own = {"axis2": "universal", "pitch": "screw", "motions": "composite"}
+        for key, allowed in {"axis": has_axis, **{key: kind == of for key, of in own.items()}}.items():
             value = getattr(self, key)
             if value is not None and not allowed:
                 raise ModelError(f"{path}/{key}", checks.show(value), f"no {key}: a {label} joint has none")
         values: dict[str, Any] = {}
         if has_axis:
             values["axis"] = checks.direction(f"{path}/axis", [0, 0, 1] if self.axis is None else self.axis)
+        if kind == "composite":
+            values["motions"] = _motions(f"{path}/motions", self.motions)
         if kind == "screw":
             values["pitch"] = checks.number(f"{path}/pitch", self.pitch, unit="m/rad")
         if kind == "universal":

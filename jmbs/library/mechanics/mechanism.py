@@ -143,10 +143,12 @@ class Mechanism:
         spring: Any = None,
         friction: Any = None,
         actuation: Any = None,
+        motions: Any = None,
     ) -> None:
         """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`."""
         spec = JointSpec(
-            name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation
+            *(name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation),
+            motions=motions,
         )
         self._add("joints", self.joints, spec)
 

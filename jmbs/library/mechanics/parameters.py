@@ -119,6 +119,9 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
     for key, unit in (("axis", "1"), ("axis2", "1"), ("pitch", "m/rad")):
         if getattr(spec, key) is not None:
             rows.append(Parameter(f"{name}/{key}", unit, ((f"{name}/hc", f"motion.{key}"),)))
+    if spec.motions is not None:
+        for key, field, unit in (("axis", "axes", "1"), ("position", "positions", "m")):
+            rows.append(Parameter(f"{name}/motions/{key}", unit, ((f"{name}/hc", f"motion.{field}"),)))
     if spec.dimension == 0:
         return rows
     if spec.spring is not None:

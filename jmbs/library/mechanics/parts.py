@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from jmbs.library.mechanics.velocity_constraints import (
 from jmbs.lie import (
     SE3,
     AbstractGroup,
+    Composite,
     Cylindrical,
     Fixed,
     Free,
@@ -47,6 +49,7 @@ from jmbs.lie import (
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
+    from jmbs.library.mechanics.joint_specification import MotionSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import BodySpec, JointSpec, SpringDamperSpec
 
@@ -61,6 +64,7 @@ MOTIONS = {
     "spherical": lambda spec: Spherical(),
     "universal": lambda spec: Universal(spec.axis, spec.axis2),
     "free": lambda spec: Free(),
+    "composite": lambda spec: composite_motion(spec.motions),
 }
 DRY_GROUPS = {
     "spherical": ((0, 1, 2),),
@@ -92,6 +96,13 @@ def velocity_box(spec: BodySpec) -> str:
 def motion_of(spec: JointSpec) -> Any:
     """The joint's configuration group and map into SE(3)."""
     return spec.motion if spec.motion is not None else MOTIONS[spec.type](spec)
+
+
+def composite_motion(motions: Sequence[MotionSpec]) -> Composite:
+    """The map into SE(3) of turns and travels in a row."""
+    turning = tuple(motion.type == "revolute" for motion in motions)
+    positions = [np.zeros(3) if motion.position is None else motion.position for motion in motions]
+    return Composite(array([motion.axis for motion in motions]), array(positions), turning)
 
 
 def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:

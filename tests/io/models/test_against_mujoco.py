@@ -172,6 +172,7 @@ def test_all_joints_of_mjcf():
         opposite = np.array([1.0, -1.0])  # the stroke is counted along the axis of the spin, which is the opposite one
         values["spin_stroke"] = tuple(opposite * part for part in row("spin", "stroke"))
         values["rootz_rootx_rooty"] = planar(*row("rootz", "rootx", "rooty"))
+        values["hip1_hip2_shaft_hip3"] = row("hip1", "hip2", "shaft", "hip3")
         row("wrist1", "wrist2", "wrist3")
         mujoco.mj_forward(m, d)
         wrist, velocity = m.body("wrist").id, np.zeros(6)

@@ -43,6 +43,13 @@ BALL = '<joint name="b1" type="ball"/>'
         (H1 + H2 + H3, "spherical", "h1_h2_h3"),
         (S1 + S2 + S3 + BALL, "free", "s1_s2_s3_b1"),
         (S1 + S2 + S3 + H1 + H2 + H3, "free", "s1_s2_s3_h1_h2_h3"),
+        (H1 + H2.replace("axis", 'pos="0 0 0.1" axis'), "composite", "h1_h2"),
+        (H1 + S2, "composite", "h1_s2"),
+        (S1 + S2, "composite", "s1_s2"),
+        (S1 + H1 + H2, "composite", "s1_h1_h2"),
+        (S1 + S2 + H1, "composite", "s1_s2_h1"),
+        (H1 + H2.replace("axis", 'damping="0.5" axis') + H3, "composite", "h1_h2_h3"),
+        (H1 + H2 + H1.replace('h1"', 'h4" pos="0 0.1 0"'), "composite", "h1_h2_h4"),
     ],
 )
 def test_joints_in_a_row_are_one(tmp_path: Path, joints: str, kind: str, name: str):
@@ -54,13 +61,8 @@ def test_joints_in_a_row_are_one(tmp_path: Path, joints: str, kind: str, name: s
     "joints",
     [
         H1 + H1.replace("h1", "again"),
-        H1 + H2.replace("axis", 'pos="0 0 0.1" axis'),
-        H1 + S2,
-        S1 + S2,
-        S1 + H1 + H2,
-        S1 + S2 + H1,
         H1 + BALL,
-        H1 + H2 + H1.replace('h1"', 'h4" pos="0 0.1 0"'),
+        S1 + S2 + S1.replace("s1", "again"),
     ],
 )
 def test_other_rows_are_refused(tmp_path: Path, joints: str):
@@ -72,9 +74,20 @@ def test_other_rows_are_refused(tmp_path: Path, joints: str):
 
 def test_forces_on_one_of_the_coordinates_that_a_joint_replaces_are_refused(tmp_path: Path):
     with pytest.raises(
-        ModelError, match=r"body/b/joint/h2/damping: found damping 0.5 on a joint that is part of a sph"
+        ModelError, match=r"body/b/joint/s2/damping: found damping 0.5 on a joint that is part of a free"
     ):
-        of_body(tmp_path, H1 + H2.replace("axis", 'damping="0.5" axis') + H3)
+        of_body(tmp_path, S1 + S2.replace("axis", 'damping="0.5" axis') + S3 + BALL)
+
+
+def test_a_row_keeps_its_forces_and_the_order_of_its_coordinates(tmp_path: Path):
+    springy = '<joint name="h2" axis="0 1 0" ref="0.3" springref="0.5" stiffness="2" damping="0.1"/>'
+    model = of_body(tmp_path, H1 + springy + H3)
+    joint = model.mechanism.joints["h1_h2_h3"]
+    assert [motion.type for motion in joint.motions] == ["revolute"] * 3
+    np.testing.assert_allclose(joint.spring.stiffness, [0, 2, 0])
+    np.testing.assert_allclose(joint.spring.rest, [0, 0.2, 0])
+    np.testing.assert_allclose(joint.friction.viscous, [0, 0.1, 0])
+    assert "body b: its joints h1 (hinge), h2 (hinge), h3 (hinge) are one composite joint here" in model.notes
 
 
 def test_springs_are_counted_from_the_reference(tmp_path: Path):

@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
+import jmbs
 from jmbs.io import read_model
 
 HERE = Path(__file__).parent
@@ -128,3 +129,41 @@ def test_names_become_plain_and_unique(tmp_path: Path, name: str, ours: str):
     model = one_joint(tmp_path, "", name=name)
     assert list(model.mechanism.joints) == [ours]
     assert f"joint {name}: called {ours} here, where names are plain and used only once" in model.notes
+
+
+SHOULDER = """
+<robot name="arm">
+  <link name="base"/>
+  <link name="yaw">{light}</link> <link name="roll">{light}</link>
+  <link name="upper"><inertial><origin xyz="0 0.1 -0.2"/><mass value="2"/>
+    <inertia ixx="0.04" iyy="0.05" izz="0.02" ixy="0.001" ixz="0" iyz="0"/></inertial></link>
+  <joint name="j1" type="revolute"><parent link="base"/><child link="yaw"/><origin xyz="0 0 1" rpy="0.1 0 0.2"/>
+    <axis xyz="0 0 1"/><limit effort="1" velocity="1"/><dynamics damping="0.3"/></joint>
+  <joint name="j2" type="prismatic"><parent link="yaw"/><child link="roll"/><origin xyz="0.1 0 0.2" rpy="0 0.5 0.3"/>
+    <axis xyz="1 0 1"/><limit effort="1" velocity="1"/></joint>
+  <joint name="j3" type="revolute"><parent link="roll"/><child link="upper"/><origin xyz="0 0.2 0" rpy="0.4 0 0"/>
+    <axis xyz="1 0 0"/><limit effort="1" velocity="1"/><dynamics damping="0.1" friction="0.02"/></joint>
+</robot>
+"""
+
+
+def test_links_without_mass_are_what_those_of_little_mass_tend_to(tmp_path: Path):
+    moments = '<inertia ixx="1e-9" iyy="1e-9" izz="1e-9" ixy="0" ixz="0" iyz="0"/>'
+    little = f'<inertial><mass value="1e-9"/>{moments}</inertial>'
+    q, v = np.array([0.4, 0.2, -0.7]), np.array([1.0, -0.5, 2.0])
+    found = []
+    for light in ("", little):
+        (tmp_path / "arm.urdf").write_text(SHOULDER.format(light=light))
+        read = read_model(tmp_path / "arm.urdf")
+        joints, place = read.mechanism.joints, 0
+        for name, joint in joints.items():
+            own = slice(place, place + joint.dimension)
+            read.mechanism.set_initial(joints={name: {"q": q[own], "v": v[own]}})
+            place = own.stop
+        model = jmbs.compile(read.mechanism)
+        state = model.initial_state()
+        found.append((list(joints), np.asarray(model.forward_dynamics(0.0, state)), read.notes))
+    (names, dv, notes), (chain, near, _) = found
+    assert names == ["j1_j2_j3"] and chain == ["j1", "j2", "j3"]
+    assert "link yaw: without mass, so j1 and j2 are one joint, j1_j2" in notes
+    np.testing.assert_allclose(dv, near, rtol=1e-6)
