@@ -7,7 +7,7 @@ import importlib
 import subprocess
 import time
 import unittest.mock
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,8 @@ def simulation(model: jmbs.Model, case: Case) -> Callable[[jmbs.State], Any]:
 
     def run(state: jmbs.State) -> Any:
         trajectory = jmbs.simulate(model, state, t1=t1, ts=np.array([0.0, t1]), **control)
-        final = {"q": _last(trajectory.q), "v": _last(trajectory.v)}
+        # All names at once: one by one, each would be an output of the program.
+        final = jax.tree.map(lambda x: x[-1], {"q": trajectory.q, "v": trajectory.v})
         return final | {"trajectory": trajectory} if case.audit else final
 
     return run
@@ -164,10 +165,6 @@ def accelerations(system: System, q: np.ndarray, v: np.ndarray) -> tuple[np.ndar
 
 def _joint(link: str) -> str:
     return f"{link}_joint"
-
-
-def _last(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part[-1] for name, part in parts.items()}
 
 
 if __name__ == "__main__":
