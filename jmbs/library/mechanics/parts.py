@@ -102,7 +102,9 @@ def composite_motion(motions: Sequence[MotionSpec]) -> Composite:
     """The map into SE(3) of turns and travels in a row."""
     turning = tuple(motion.type == "revolute" for motion in motions)
     positions = [np.zeros(3) if motion.position is None else motion.position for motion in motions]
-    return Composite(array([motion.axis for motion in motions]), array(positions), turning)
+    axes = array([motion.axis for motion in motions])
+    # Names and units are properties here, in place of class variables that the checker takes for fields.
+    return Composite(axes, array(positions), turning)  # pyright: ignore[reportCallIssue]
 
 
 def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
