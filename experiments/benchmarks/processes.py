@@ -114,8 +114,9 @@ def _environment(contender: Contender) -> dict[str, str]:
     environment["JAX_ENABLE_X64"] = "1" if contender.precision == "float64" else "0"
     if contender.device == "cpu":
         environment["JAX_PLATFORMS"] = "cpu"
-        # What `jmbs.use_all_cores` says too: whoever uses JAX has vectors of full width.
-        environment["XLA_FLAGS"] = f"{environment.get('XLA_FLAGS', '')} --xla_cpu_prefer_vector_width=512".strip()
+        if contender.code == "mjx":
+            # What jmbs says itself in `use_all_cores`.
+            environment["XLA_FLAGS"] = f"{environment.get('XLA_FLAGS', '')} --xla_cpu_prefer_vector_width=512".strip()
     # Several workers share a GPU: none may take all of its memory.
     environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if contender.threads == 1:

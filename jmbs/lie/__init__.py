@@ -3,7 +3,12 @@
 from jmbs.lie.blocks import blockwise as blockwise
 from jmbs.lie.blocks import lift_blocks as lift_blocks
 from jmbs.lie.blocks import retract_blocks as retract_blocks
+from jmbs.lie.explicit_motions import Composite as Composite
+from jmbs.lie.explicit_motions import Universal as Universal
 from jmbs.lie.group import AbstractGroup as AbstractGroup
+from jmbs.lie.joint_motion import AbstractJointMotion as AbstractJointMotion
+from jmbs.lie.joint_motion import AbstractLowerPair as AbstractLowerPair
+from jmbs.lie.joint_motion import tangent as tangent
 from jmbs.lie.pose import pose as pose
 from jmbs.lie.pose import rotation as rotation
 from jmbs.lie.pose import translation as translation
@@ -17,9 +22,6 @@ from jmbs.lie.se2 import SE2 as SE2
 from jmbs.lie.se3 import SE3 as SE3
 from jmbs.lie.so3 import SO3 as SO3
 from jmbs.lie.so3_r3 import SO3xR3 as SO3xR3
-from jmbs.lie.subgroups import AbstractJointMotion as AbstractJointMotion
-from jmbs.lie.subgroups import AbstractLowerPair as AbstractLowerPair
-from jmbs.lie.subgroups import Composite as Composite
 from jmbs.lie.subgroups import Cylindrical as Cylindrical
 from jmbs.lie.subgroups import Fixed as Fixed
 from jmbs.lie.subgroups import Free as Free
@@ -28,9 +30,7 @@ from jmbs.lie.subgroups import Prismatic as Prismatic
 from jmbs.lie.subgroups import Revolute as Revolute
 from jmbs.lie.subgroups import Screw as Screw
 from jmbs.lie.subgroups import Spherical as Spherical
-from jmbs.lie.subgroups import Universal as Universal
 from jmbs.lie.subgroups import rotation_from_z as rotation_from_z
-from jmbs.lie.subgroups import tangent as tangent
 from jmbs.lie.vectors import cross as cross
 from jmbs.lie.vectors import dot as dot
 from jmbs.lie.vectors import hat as hat

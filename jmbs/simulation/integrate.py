@@ -60,7 +60,7 @@ def simulate(
     - `dt`: fixed step, s, shortened so that it divides each saving interval; or `tolerance`: one number, or `rtol`
       and `atol`.
     - `constraints`: none, baumgarte or project; `baumgarte`: its rate, 1/s.
-    - `formulation`: tree or absolute; the default is the tree where no loop or other constraint binds it.
+    - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
     - `max_steps`: of an adaptive run.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,

@@ -32,7 +32,7 @@ NORMALISED = ("axis", "axis2", "direction", "normal", "quaternion", "rest")
 
 
 def assert_same(a: Any, b: Any, path: str, last_bits: float = 0.0) -> None:
-    """Equal values, through specifications, mappings and arrays; what is normalised when read up to `last_bits`."""
+    """Equal values, also inside specifications, mappings, tuples; what is normalised when read up to `last_bits`."""
     if dataclasses.is_dataclass(a):
         assert type(a) is type(b), path
         a, b = vars(a), vars(b)
@@ -40,6 +40,10 @@ def assert_same(a: Any, b: Any, path: str, last_bits: float = 0.0) -> None:
         assert list(a) == list(b), path
         for key in a:
             assert_same(a[key], b[key], f"{path}/{key}", last_bits)
+    elif isinstance(a, tuple):
+        assert len(a) == len(b), path
+        for i, pair in enumerate(zip(a, b, strict=True)):
+            assert_same(*pair, f"{path}/{i}", last_bits)
     elif hasattr(a, "shape"):
         tolerance = last_bits if path.endswith(NORMALISED) else 0.0
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance, err_msg=path)

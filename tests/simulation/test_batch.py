@@ -90,7 +90,7 @@ assert float(jax.jit(jnp.sum)(jnp.ones(64))) == 64
 print(os.environ["XLA_FLAGS"])
 """
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
-    environment |= {"XLA_FLAGS": given, "JAX_PLATFORMS": "cpu"} if given else {"JAX_PLATFORMS": "cpu"}
+    environment |= {"JAX_PLATFORMS": "cpu"} | ({"XLA_FLAGS": given} if given else {})
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == (given or "--xla_cpu_prefer_vector_width=512")

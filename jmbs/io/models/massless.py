@@ -35,13 +35,15 @@ def _in_series(above: ModelJoint, below: ModelJoint, place: np.ndarray) -> Model
     """One joint in the frame of the first; `place` `(4, 4)`: of the second's parent in the link in between."""
     between = inverse(above.child_frame) @ place @ below.parent_frame
     motions = [*_motions(above, np.eye(4)), *_motions(below, between)]
+    friction = {key: [*_friction(above, key), *_friction(below, key)] for key in ("viscous", "coulomb")}
+    given = {key: values for key, values in friction.items() if any(values)}
     return dataclasses.replace(
         above,
         name=f"{above.name}_{below.name}",
         type="composite",
         child=below.child,
         child_frame=below.child_frame @ inverse(between),
-        values={"motions": motions} | _friction([*_frictions(above), *_frictions(below)]),
+        values={"motions": motions} | ({"friction": given} if given else {}),
     )
 
 
@@ -56,14 +58,7 @@ def _motions(joint: ModelJoint, place: np.ndarray) -> list[dict[str, Any]]:
     return motions
 
 
-def _frictions(joint: ModelJoint) -> list[dict[str, Any]]:
-    """Friction of each of a joint's coordinates."""
+def _friction(joint: ModelJoint, key: str) -> list[float]:
+    """One kind of friction of each of a joint's coordinates."""
     count = len(joint.values.get("motions", [None]))
-    friction = joint.values.get("friction", {})
-    return [{key: np.broadcast_to(value, count)[i] for key, value in friction.items()} for i in range(count)]
-
-
-def _friction(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    keys = {key for part in parts for key in part}
-    friction = {key: [float(part.get(key, 0.0)) for part in parts] for key in sorted(keys)}
-    return {"friction": friction} if friction else {}
+    return np.broadcast_to(joint.values.get("friction", {}).get(key, 0.0), count).tolist()

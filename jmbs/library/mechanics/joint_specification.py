@@ -104,14 +104,14 @@ def _motions(path: str, given: Any) -> tuple[MotionSpec, ...]:
 
 def _twists(motions: list[MotionSpec]) -> np.ndarray:
     """The motions' twists `(6, k)` at coordinates where nothing is aligned by chance."""
+    hat = lambda v: np.cross(np.eye(3), v)  # noqa: E731
     columns, before = [], np.eye(6)
     for i, motion in enumerate(motions):
-        still, hat = np.zeros((3, 3)), lambda v: np.cross(np.eye(3), v)
-        turns = motion.position is not None
+        turns = motion.type == "revolute"
         w = motion.axis if turns else np.zeros(3)
         v = np.cross(motion.position, w) if turns else motion.axis
         columns.append(before @ np.concatenate([w, v]))
-        bracket = np.block([[-hat(w), still], [-hat(v), -hat(w)]])
+        bracket = np.block([[hat(w), np.zeros((3, 3))], [hat(v), hat(w)]])
         before = before @ scipy.linalg.expm((0.7 + 0.4 * i) * bracket)
     return np.stack(columns, axis=1)
 
