@@ -104,18 +104,19 @@ def power_gradient(
     It is zero by the parameters of joints that were not varied.
     """
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
+    once = _once(paths)
     own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
     spins, velocities = by_body(tree, own, weights.shape[1:])
     twist = times(body.rotation, spins), times(body.rotation, velocities)
     above = paths.above(body.rotation, identity=True)
     mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
     sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
-    fields = _by_fields(above, at.relative, body, mu, sums)
+    fields = once(_by_fields, above, at.relative, body, mu, sums)
     turning = fields.pose
     if any(pull is None and group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
         turning = _sum(turning, *_by_own(above, at.relative, twist, fields))
     of_bodies = tree.by_velocity((turning, fields.velocity))
-    by_turning, by_v = (power(at.kin.columns, wrench) for wrench in of_bodies)
+    by_turning, by_v = (once(power, at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
     for group, pull, element, own in zip(tree.groups, at.pulls, at.elements, links.joints, strict=True):
         if pull is None:
@@ -135,14 +136,17 @@ def power_gradient(
 
 
 def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Array:
-    """Derivatives by the entries of elements that are `by_tangent` `(..., dim)` along their tangents."""
+    """Derivatives by the entries of elements that are `by_tangent` `(..., dim)` along their tangents.
 
-    def one(q: Array, t: Array) -> Array:
-        return jax.linear_transpose(lambda change: space.lower(q, change), q)(t)[0]
-
+    Unit tangents are orthogonal as changes of entries, and equally long at every element.
+    """
+    with jax.ensure_compile_time_eval():
+        units = jax.vmap(lambda e: space.lift(space.identity(e.dtype), e))(jnp.eye(space.dim))
+        squares = np.sum(np.asarray(units) ** 2, axis=tuple(range(1, units.ndim)))
+    lift = space.lift
     for _ in range(by_tangent.ndim - 1):
-        one = jax.vmap(one)
-    return one(element, by_tangent)
+        lift = jax.vmap(lift)
+    return lift(element, by_tangent / jnp.asarray(squares, by_tangent.dtype))
 
 
 def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:

@@ -61,6 +61,18 @@ def test_lift_is_the_derivative_of_right_multiplication(group, draw, over):
         np.testing.assert_allclose(residual, 0, **close)
 
 
+def test_unit_tangents_are_orthogonal_and_equally_long_at_every_element(group, draw, over):
+    """As changes of entries; gradients by elements rely on it."""
+
+    def products(a):
+        units = jax.vmap(lambda e: group.lift(group.exp(a), e).ravel())(jnp.eye(group.dim, dtype=a.dtype))
+        return units @ units.T
+
+    found = np.asarray(over(products, draw(group, seed=1)))
+    at_identity = np.asarray(over(products, 0.0 * draw(group, seed=1)))
+    np.testing.assert_allclose(found, np.eye(group.dim) * at_identity, **close)
+
+
 def test_exp_of_log_and_log_of_exp(group, draw, over):
     xi = draw(group)
     q = over(group.exp, xi)
