@@ -57,6 +57,10 @@ class AbstractGroup(eqx.Module):
     def lower(self, q: Array, dq: Array) -> Array:
         """The left-trivialised tangent of an ambient one: `lower(q, lift(q, xi)) = xi`."""
 
+    def project(self, q: Array, dq: Array) -> Array:
+        """The tangent part of an ambient change, `dq` itself where that is tangent."""
+        return self.lift(q, self.lower(q, dq))
+
     @abc.abstractmethod
     def exp(self, xi: Array) -> Array:
         """The exponential."""

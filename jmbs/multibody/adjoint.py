@@ -101,7 +101,7 @@ def power_gradient(
 ) -> tuple[Links, tuple[Array, ...], Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
     """The gradient of `weights @ inverse_dynamics(...)` at constant `dv`, by `links`, `q`, `v` and `loads`.
 
-    It is zero by the parameters of joints that were not varied.
+    It is zero by the parameters of joints that were not varied, and tangent by the entries of elements.
     """
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
     once = _once(paths)
@@ -130,7 +130,7 @@ def power_gradient(
             by_columns = tuple(jax.tree.map(lambda x, p=p: weights[p] * x, by_column) for p in group.velocities.T)
             of_joints, of_elements, of_v = pull((by_motion, by_columns))
             joints.append(of_joints)
-            by_q.append(of_elements)
+            by_q.append(along_tangents(group.space, element, of_elements))
             by_v = select(np.isin(np.arange(tree.n_velocities), group.velocities), of_v, by_v)
     return Links(tuple(joints), *by_parameter), tuple(by_q), by_v, by_loads
 
@@ -143,10 +143,18 @@ def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Arra
     with jax.ensure_compile_time_eval():
         units = jax.vmap(lambda e: space.lift(space.identity(e.dtype), e))(jnp.eye(space.dim))
         squares = np.sum(np.asarray(units) ** 2, axis=tuple(range(1, units.ndim)))
-    lift = space.lift
-    for _ in range(by_tangent.ndim - 1):
-        lift = jax.vmap(lift)
-    return lift(element, by_tangent / jnp.asarray(squares, by_tangent.dtype))
+    return _each(space.lift, space, element, by_tangent / jnp.asarray(squares, by_tangent.dtype))
+
+
+def along_tangents(space: AbstractGroup, element: Array, change: Array) -> Array:
+    """The tangent part of changes of elements `(..., *shape)`, or of derivatives by their entries."""
+    return _each(space.project, space, element, change)
+
+
+def _each(function: Callable, space: AbstractGroup, element: Array, other: Array) -> Array:
+    for _ in range(element.ndim - len(space.shape)):
+        function = jax.vmap(function)
+    return function(element, other)
 
 
 def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:

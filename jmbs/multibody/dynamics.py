@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from jmbs.multibody.adjoint import linearisation, power_gradient
+from jmbs.multibody.adjoint import along_tangents, linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.batches import Changes, Inputs, batchable
 from jmbs.multibody.joints import Column
@@ -98,8 +98,12 @@ def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -
 
 
 def _residual_rate(tree: Tree, inputs: Inputs, dv: Array, changes: Changes, rates: Array | None) -> Array:
-    """How inverse dynamics less the forces changes with the inputs and, if given, the `rates` of `dv`."""
+    """How inverse dynamics less the forces changes with the inputs and, if given, the `rates` of `dv`.
+
+    Elements change along their tangents only: so do derivatives backwards, and this is what JAX differentiates again.
+    """
     leaves, structure = jax.tree.flatten(inputs)
+    spaces = dict(enumerate((group.space for group in tree.groups), len(jax.tree.leaves(inputs.links))))
     which = [k for k, change in enumerate(changes) if change is not None]
 
     def residual(changed: list[Array], dv: Array) -> Array:
@@ -109,7 +113,8 @@ def _residual_rate(tree: Tree, inputs: Inputs, dv: Array, changes: Changes, rate
         links, q, v, forces, loads = structure.unflatten(now)
         return inverse_dynamics(tree, links, q, v, dv, loads) - forces
 
-    at, along = [leaves[k] for k in which], [changes[k] for k in which]
+    at, along = [leaves[k] for k in which], [x for x in changes if x is not None]
+    along = [along_tangents(spaces[k], leaves[k], x) if k in spaces else x for k, x in zip(which, along, strict=True)]
     if rates is None:
         return jax.jvp(lambda changed: residual(changed, dv), (at,), (along,))[1]
     return jax.jvp(residual, (at, dv), (along, rates))[1]
