@@ -114,7 +114,7 @@ def without_derivative_rules() -> Iterator[None]:
     def naive(tree: Any, links: Any, q: Any, v: Any, forces: Any, loads: Any) -> Any:
         kin = kinematics(tree, links, q, v, local=True, walk=True)
         needed = less_loads(kin, body_wrenches(links, kin), loads)
-        return articulated_accelerations(tree, links, kin, needed, forces)
+        return articulated_accelerations(tree, links, kin, needed, forces)[0]
 
     where = importlib.import_module("jmbs.multibody.tree_dae")
     with unittest.mock.patch.object(where, "forward_dynamics", naive):

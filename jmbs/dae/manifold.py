@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
-from jmbs.lie import blockwise, lift_blocks, retract_blocks
+from jmbs.lie import dexp_inv_blocks, lift_blocks, retract_blocks
 
 ACCOUNT = ("supplied", "dissipated", "entropy", "projection_work")
 """First entries of the account, J and J/K; then follows the entropy that each irreversible component produced."""
@@ -38,9 +37,8 @@ class StateManifold(eqx.Module):
     @eqx.filter_jit
     def dexp_inv(self, step, velocity):
         """`dexp^-1_step(velocity)`, block by block."""
-        pairs = zip(self.blocks, blockwise(self.blocks, step), blockwise(self.blocks, velocity), strict=True)
-        parts = [jax.vmap(b.space.dexp_inv)(xi, v).ravel() for b, xi, v in pairs]
-        return jnp.concatenate([*parts, velocity[self.n_stored :]])
+        parts = dexp_inv_blocks(self.blocks, step, velocity)
+        return jnp.concatenate([*(part.ravel() for part in parts), velocity[self.n_stored :]])
 
     def zero(self, y):
         """The zero tangent in the state's dtype."""

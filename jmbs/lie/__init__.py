@@ -1,6 +1,7 @@
 """Lie groups on plain arrays: poses, rotations, their charts, and the lower pairs as subgroups of SE(3)."""
 
 from jmbs.lie.blocks import blockwise as blockwise
+from jmbs.lie.blocks import dexp_inv_blocks as dexp_inv_blocks
 from jmbs.lie.blocks import lift_blocks as lift_blocks
 from jmbs.lie.blocks import retract_blocks as retract_blocks
 from jmbs.lie.explicit_motions import Composite as Composite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -23,10 +23,23 @@ def lift_blocks(blocks: Sequence[Any], x: Sequence[Array], velocity: Float[Array
 def retract_blocks(
     blocks: Sequence[Any], x: Sequence[Array], step: Float[Array, " n"], which: Collection[int] | None = None
 ) -> tuple[Array, ...]:
-    """`x exp(step)`, block by block; of the blocks `which` only, if given."""
+    """`x exp(step)`, block by block; of the blocks `which` only, if given. Reverse mode evaluates it anew."""
     moved = list(x)
     for i, (block, part) in enumerate(zip(blocks, blockwise(blocks, step), strict=True)):
         if which is None or i in which:
             move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
-            moved[i] = jax.vmap(move)(x[i], part)
+            moved[i] = jax.vmap(_anew(move))(x[i], part)
     return tuple(moved)
+
+
+def dexp_inv_blocks(
+    blocks: Sequence[Any], step: Float[Array, " n"], velocity: Float[Array, " n"]
+) -> list[Float[Array, "elements dim"]]:
+    """`dexp^-1_step(velocity)`, block by block. Reverse mode evaluates it anew."""
+    pairs = zip(blocks, blockwise(blocks, step), blockwise(blocks, velocity), strict=True)
+    return [jax.vmap(_anew(b.space.dexp_inv))(xi, v) for b, xi, v in pairs]
+
+
+def _anew(function: Callable) -> Callable:
+    """The function, of which reverse mode keeps the arguments only: the rest is quicker to compute than to keep."""
+    return jax.checkpoint(lambda *args: function(*args), prevent_cse=False)

@@ -97,11 +97,18 @@ def linearisation(
 
 
 def power_gradient(
-    tree: Tree, links: Links, at: Linearisation, loads: Float[Array, "bodies 6"] | None, weights: Float[Array, " n_v"]
+    tree: Tree,
+    links: Links,
+    at: Linearisation,
+    loads: Float[Array, "bodies 6"] | None,
+    weights: Float[Array, " n_v"],
+    mu: Column | None = None,
 ) -> tuple[Links, tuple[Array, ...], Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
     """The gradient of `weights @ inverse_dynamics(...)` at constant `dv`, by `links`, `q`, `v` and `loads`.
 
     It is zero by the parameters of joints that were not varied, and tangent by the entries of elements.
+
+    **Arguments:** `mu`: the twists of bodies that moved with velocities `weights`, world axes, where they are at hand.
     """
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
     once = _once(paths)
@@ -109,7 +116,8 @@ def power_gradient(
     spins, velocities = by_body(tree, own, weights.shape[1:])
     twist = times(body.rotation, spins), times(body.rotation, velocities)
     above = paths.above(body.rotation, identity=True)
-    mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
+    if mu is None:
+        mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
     sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
     fields = once(_by_fields, above, at.relative, body, mu, sums)
     turning = fields.pose

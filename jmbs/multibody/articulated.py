@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
-from jmbs.multibody.paths import Paths, select
+from jmbs.multibody.paths import Paths, select, taken
 from jmbs.multibody.tree import Links, Nodes, Tree
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import (
@@ -65,18 +66,24 @@ class Freed(NamedTuple):
     left: Array
 
 
-def articulated_accelerations(tree: Tree, links: Links, kin: TreeMotion, wrench: Column, forces: Array) -> Array:
-    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`."""
+def articulated_accelerations(
+    tree: Tree, links: Links, kin: TreeMotion, wrench: Column | None, forces: Array
+) -> tuple[Array, Column]:
+    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these."""
     nodes = tree.nodes
     joints = _joints(tree, kin)
-    mass = links.mass + jnp.zeros_like(kin.bodies.position[0])
-    body = mass, turned(kin.bodies.rotation, links.inertia), *wrench
+    zero = jnp.zeros_like(kin.bodies.position[0])
+    needed = ((zero,) * 3,) * 2 if wrench is None else wrench
+    body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), *needed
     loads = Load(*_at(nodes, body, nodes.last), generalised=_of_velocities(nodes, forces))
-    zero = jnp.zeros_like(mass[0])
-    nothing = zero, zero, zero
-    freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero), (joints, loads))
-    rates = outward(nodes.forest, _accelerate, (nothing, nothing), (joints, freed_joints))
-    return rates if nodes.free.all() else rates[np.flatnonzero(nodes.free)]
+    freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
+
+    def tell(above, x):
+        own, rate = _accelerate(above, x)
+        return own, (rate, own)
+
+    rates, twists = outward(nodes.forest, tell, ((zero[0],) * 3,) * 2, (joints, freed_joints))
+    return _of_free(nodes, rates), jax.tree.map(lambda x: taken(x, np.flatnonzero(nodes.last)), twists)
 
 
 class Factor(NamedTuple):
@@ -115,7 +122,7 @@ def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
     left = inward(nodes.forest, transmit, (nothing, nothing), xs)
     freed_joints = Freed(factor.yielding, factor.inverse, left)
     rates = outward(nodes.forest, _accelerate, (nothing, nothing), (factor.joints, freed_joints))
-    return rates if nodes.free.all() else rates[np.flatnonzero(nodes.free)]
+    return _of_free(nodes, rates)
 
 
 def _nothing_gathered(zero: Array):
@@ -146,6 +153,11 @@ def _of_velocities(nodes: Nodes, x: Array) -> Array:
         return x
     place = np.maximum(np.cumsum(nodes.free) - 1, 0)
     return select(nodes.free, x[place], jnp.zeros_like(x[place]))
+
+
+def _of_free(nodes: Nodes, x: Array) -> Array:
+    """What velocities have, from what nodes have."""
+    return taken(x, np.flatnonzero(nodes.free))
 
 
 def _free_joint(gathered, x: tuple[Joint, Load]):

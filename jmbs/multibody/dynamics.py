@@ -125,8 +125,8 @@ def _rates(tree: Tree, batch: bool, inputs: Inputs, _, __) -> tuple[Array, Chang
     kin = kinematics(tree, links, q, v, local=True, walk=batch)
     needed = _needed(links, kin, loads)
     if _dense(tree, batch):
-        return _factorised(tree, links, kin, batch)(forces - generalised_forces(tree, kin, needed)), ()
-    return articulated_accelerations(tree, links, kin, needed, forces), ()
+        return _factorised(tree, links, kin)(forces - generalised_forces(tree, kin, needed)), ()
+    return articulated_accelerations(tree, links, kin, needed, forces)[0], ()
 
 
 def _solved(tree: Tree, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
@@ -134,7 +134,7 @@ def _solved(tree: Tree, batch: bool, inputs: Inputs, vectors, changes: Changes) 
     dv, rhs = vectors
     kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True, walk=batch)
     rate = _residual_rate(tree, inputs, dv, changes, None)
-    return _factorised(tree, inputs.links, kin, batch)(rhs - rate), ()
+    return _solution(tree, inputs.links, kin, batch, rhs - rate)[0], ()
 
 
 def _solved_transposed(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, vectors, _):
@@ -144,8 +144,8 @@ def _solved_transposed(tree: Tree, changing: tuple[bool, ...], batch: bool, inpu
     joints = structure.unflatten(changing).links.joints
     varied = tuple(any(jax.tree.leaves(j)) for j in joints)
     at = linearisation(tree, links, q, v, dv, varied, walk=batch)
-    weights = _factorised(tree, links, at.kin, batch)(cotangent)
-    by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights)
+    weights, twists = _solution(tree, links, at.kin, batch, cotangent)
+    by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
     derivatives = jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
     return weights, tuple(-x if wanted else None for wanted, x in zip(changing, derivatives, strict=True))
 
@@ -154,9 +154,16 @@ def _dense(tree: Tree, batch: bool) -> bool:
     return not batch and tree.n_velocities <= DENSE_LIMIT
 
 
-def _factorised(tree: Tree, links: Links, kin: TreeMotion, batch: bool) -> Callable[[Array], Array]:
-    """A function that applies the inverse of the mass matrix, with one factorisation."""
+def _solution(tree: Tree, links: Links, kin: TreeMotion, batch: bool, rhs: Array) -> tuple[Array, Column | None]:
+    """`M^-1 rhs`, and the twists of bodies that moved with it where they come for free."""
     if _dense(tree, batch):
+        return _factorised(tree, links, kin)(rhs), None
+    return articulated_accelerations(tree, links, kin, None, rhs)
+
+
+def _factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
+    """A function that applies the inverse of the mass matrix of a single mechanism, with one factorisation."""
+    if _dense(tree, batch=False):
         lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
         return functools.partial(solve_lower, lower)
     return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin))
@@ -170,7 +177,7 @@ def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Arr
     # Solves are differentiated as solutions of their equations, never through the factorisation.
     frozen = jax.lax.stop_gradient((links, q))
     kin = kinematics(tree, *frozen, still, local=True, walk=not _dense(tree, batch=False))
-    apply = _factorised(tree, frozen[0], kin, batch=False)
+    apply = _factorised(tree, frozen[0], kin)
 
     def multiply(x: Array) -> Array:
         return inverse_dynamics(tree, weightless, q, still, x)

@@ -55,19 +55,14 @@ class _ChartTerm(diffrax.AbstractTerm):
     y0: PyTree
 
     def vf(self, t, y, args):
-        velocity = self.term.vf(t, _anew(self.manifold.retract, self.y0, y), args)
-        return _anew(lambda y, velocity: self.manifold.dexp_inv(-y, velocity), y, velocity)
+        velocity = self.term.vf(t, self.manifold.retract(self.y0, y), args)
+        return self.manifold.dexp_inv(-y, velocity)
 
     def contr(self, t0, t1, **kwargs):
         return self.term.contr(t0, t1, **kwargs)
 
     def prod(self, vf, control):
         return vf * control
-
-
-def _anew(function: Callable, *args):
-    """A function that reverse mode evaluates anew: what it computes on the way is quicker to compute than to keep."""
-    return jax.checkpoint(lambda *args: function(*args), prevent_cse=False)(*args)
 
 
 def explicit_step(
@@ -200,7 +195,7 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
         return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
 
     def _moved(self, t1, y0, phi, args, result):
-        y1 = _anew(self.manifold.retract, y0, phi)
+        y1 = self.manifold.retract(y0, phi)
         if self.project is not None:
             y1 = self.project(t1, y1, args)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)])

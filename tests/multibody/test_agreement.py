@@ -18,8 +18,8 @@ from jmbs.dae import project
 from jmbs.multibody import seen, tree_dae
 from jmbs.simulation.state import from_internal, to_internal
 
-TREES = [(1, 1), (2, 4), (3, 9), (4, 12)]
-LOOPS = [(5, 4, 1), (6, 6, 2)]
+TREES = [(1, 1), (2, 4), pytest.param(3, 9, marks=pytest.mark.slow), (4, 12)]
+LOOPS = [(5, 4, 1), pytest.param(6, 6, 2, marks=pytest.mark.slow)]
 
 
 def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
@@ -96,6 +96,7 @@ def test_rows_in_blocks():
     jax.clear_caches()
 
 
+@pytest.mark.slow
 def test_loops_in_single_precision():
     ends = []
     for dtype in ("float32", "float64"):
@@ -107,7 +108,7 @@ def test_loops_in_single_precision():
     jax.clear_caches()
 
 
-@pytest.mark.parametrize(("seed", "bodies", "loops"), [(3, 5, 0), (5, 4, 1)])
+@pytest.mark.parametrize(("seed", "bodies", "loops"), [(3, 5, 0), pytest.param(5, 4, 1, marks=pytest.mark.slow)])
 def test_gradients(seed, bodies, loops):
     """Of the rates with respect to masses, inertias, friction and gravity, the bodies' velocities held."""
     model = jmbs.compile(random_mechanism(seed, bodies, loops))

@@ -15,7 +15,7 @@ from mechanisms import chain, humanoid
 import jmbs
 from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix, tree_dae
 from jmbs.multibody.adjoint import along_tangents, linearisation, power_gradient
-from jmbs.multibody.articulated import articulated_factor, articulated_solve
+from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.simulation.state import to_internal
 
@@ -81,6 +81,10 @@ def test_articulated_bodies_factorise_the_mass_matrix(robot):
     M = lower + jnp.tril(lower, -1).T
     solution = articulated_solve(robot.tree, articulated_factor(robot.tree, robot.links, motion), robot.forces)
     np.testing.assert_allclose(M @ solution, robot.forces, atol=1e-10)
+    at_once, twists = articulated_accelerations(robot.tree, robot.links, motion, None, robot.forces)
+    np.testing.assert_allclose(at_once, solution, rtol=1e-10)
+    moved = kinematics(robot.tree, robot.links, robot.q, solution, local=True).bodies
+    np.testing.assert_allclose(twists, (moved.spin, moved.velocity), atol=1e-10 * float(jnp.max(jnp.abs(solution))))
 
 
 def test_velocities_and_accelerations_are_the_rates_of_poses(robot):

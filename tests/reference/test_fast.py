@@ -175,6 +175,7 @@ def bricard_run():
     return data["reference"], trajectory, rows, data["suggested_tolerance"]["high_order_rtol1e10"]
 
 
+@pytest.mark.slow
 def test_motion_of_bricards_mechanism(within):
     reference, trajectory, rows, tolerance = bricard_run()
     within("a", trajectory.q["hinge1"][rows, 0] - np.array(reference["a"]), tolerance)
@@ -188,6 +189,7 @@ def test_motion_of_bricards_mechanism(within):
         within(f"{body} v_world", largest(trajectory.velocity[body][rows] - np.array(wanted["v_world"])), tolerance)
 
 
+@pytest.mark.slow
 def test_energies_of_bricards_mechanism(within):
     """Energies to twice the relative tolerance of the rate that they are quadratic in."""
     reference, trajectory, rows, tolerance = bricard_run()
@@ -207,6 +209,7 @@ def squeezer_run():
     return data, trajectory, rows_at(trajectory, data["times"]), data["suggested_tolerance"]["t0p03"]
 
 
+@pytest.mark.slow
 def test_angles_and_rates_of_the_squeezer(within):
     data, trajectory, rows, tolerance = squeezer_run()
     q, v = (
@@ -217,6 +220,7 @@ def test_angles_and_rates_of_the_squeezer(within):
     within("v, relative", largest(v / np.array(data["reference"]["v"]) - 1), tolerance["v_relative"])
 
 
+@pytest.mark.slow
 def test_bodies_of_the_squeezer(within):
     """Positions to the angles' tolerance on an arm of 0.1 m, more than it has; velocities relative to the largest."""
     data, trajectory, rows, tolerance = squeezer_run()
@@ -233,6 +237,7 @@ def test_bodies_of_the_squeezer(within):
             within(f"{body} {name}", largest(found - wanted), tolerance["v_relative"] * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_energies_of_the_squeezer(within):
     data, trajectory, rows, _ = squeezer_run()
     reference, tolerance = data["reference"], data["suggested_tolerance"]["IFToMM_energy_balance_J"]

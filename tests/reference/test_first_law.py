@@ -14,6 +14,9 @@ import jmbs
 AS_THEY_STAND = ("joint_revolute_skew", "joint_prismatic_incline", "joint_screw", "damped_oscillator")
 TIGHTENED = ("pendulum", "slider_crank", "planar", "cylindrical")
 END = {"slider_crank": 1.0}
+CONFIG = pytest.mark.parametrize(
+    "config", [*AS_THEY_STAND, *(pytest.param(c, marks=[pytest.mark.slow] * (c in END)) for c in TIGHTENED)]
+)
 
 
 @functools.cache
@@ -30,14 +33,14 @@ def scale(trajectory: jmbs.Trajectory) -> float:
     return float(max(np.max(trajectory.kinetic), np.ptp(trajectory.potential)))
 
 
-@pytest.mark.parametrize("config", AS_THEY_STAND + TIGHTENED)
+@CONFIG
 def test_first_law(config: str, within):
     trajectory = tight(config)
     within("residual over energy scale", trajectory.first_law_residual / scale(trajectory), 1e-9)
     assert np.max(trajectory.dissipated) > 1e-3 * scale(trajectory)
 
 
-@pytest.mark.parametrize("config", AS_THEY_STAND + TIGHTENED)
+@CONFIG
 def test_second_law(config: str):
     """Entropy starts at zero, never decreases, and at a constant temperature counts what was dissipated."""
     trajectory = tight(config)
@@ -47,7 +50,7 @@ def test_second_law(config: str):
     assert np.max(error) <= 1e-12 * np.max(trajectory.dissipated)
 
 
-@pytest.mark.parametrize("config", AS_THEY_STAND + TIGHTENED)
+@CONFIG
 def test_projection_adds_little(config: str, within):
     """What the projection onto the constraints adds stands in the account, and is of the size of the tolerance."""
     trajectory = tight(config)

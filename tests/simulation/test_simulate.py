@@ -176,6 +176,7 @@ def test_adaptive_runs_follow_their_tolerance(model, state):
     np.testing.assert_array_equal(tight.ts, ts)
 
 
+@pytest.mark.slow
 def test_baumgarte_holds_what_drifts(model, state):
     run = {**RUN, "dt": 0.05, "t1": 2.0}
     gaps = {}
