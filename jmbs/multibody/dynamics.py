@@ -113,8 +113,12 @@ def _residual_rate(tree: Tree, inputs: Inputs, dv: Array, changes: Changes, rate
         links, q, v, forces, loads = structure.unflatten(now)
         return inverse_dynamics(tree, links, q, v, dv, loads) - forces
 
-    at, along = [leaves[k] for k in which], [x for x in changes if x is not None]
-    along = [along_tangents(spaces[k], leaves[k], x) if k in spaces else x for k, x in zip(which, along, strict=True)]
+    at = [leaves[k] for k in which]
+    along = [
+        along_tangents(spaces[k], leaves[k], change) if k in spaces else change
+        for k, change in enumerate(changes)
+        if change is not None
+    ]
     if rates is None:
         return jax.jvp(lambda changed: residual(changed, dv), (at,), (along,))[1]
     return jax.jvp(residual, (at, dv), (along, rates))[1]
