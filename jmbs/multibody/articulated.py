@@ -70,19 +70,14 @@ def articulated_accelerations(
     tree: Tree, links: Links, kin: TreeMotion, wrench: Column | None, forces: Array
 ) -> tuple[Array, Column]:
     """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these."""
-    nodes = tree.nodes
-    joints = _joints(tree, kin)
-    zero = jnp.zeros_like(kin.bodies.position[0])
-    needed = ((zero,) * 3,) * 2 if wrench is None else wrench
-    body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), *needed
-    loads = Load(*_at(nodes, body, nodes.last), generalised=_of_velocities(nodes, forces))
-    freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
+    nodes, zero = tree.nodes, jnp.zeros_like(kin.bodies.position[0][0])
+    joints, freed_joints = _freed(tree, links, kin, wrench, _of_velocities(nodes, forces))
 
     def tell(above, x):
         own, rate = _accelerate(above, x)
         return own, (rate, own)
 
-    rates, twists = outward(nodes.forest, tell, ((zero[0],) * 3,) * 2, (joints, freed_joints))
+    rates, twists = outward(nodes.forest, tell, ((zero,) * 3,) * 2, (joints, freed_joints))
     return _of_free(nodes, rates), jax.tree.map(lambda x: taken(x, np.flatnonzero(nodes.last)), twists)
 
 
@@ -96,13 +91,8 @@ class Factor(NamedTuple):
 
 def articulated_factor(tree: Tree, links: Links, kin: TreeMotion) -> Factor:
     """The factorisation of the mass matrix."""
-    nodes = tree.nodes
-    joints = _joints(tree, kin)
-    zero = jnp.zeros_like(kin.bodies.position[0])
-    nothing = zero, zero, zero
-    body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), nothing, nothing
-    loads = Load(*_at(nodes, body, nodes.last), generalised=jnp.zeros_like(joints.arm[0]))
-    freed_joints = inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
+    nothing = jnp.zeros((len(tree.nodes.body), *kin.bodies.position[0].shape[1:]), links.mass.dtype)
+    joints, freed_joints = _freed(tree, links, kin, None, nothing)
     return Factor(joints, freed_joints.yielding, freed_joints.inverse)
 
 
@@ -123,6 +113,16 @@ def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
     freed_joints = Freed(factor.yielding, factor.inverse, left)
     rates = outward(nodes.forest, _accelerate, (nothing, nothing), (factor.joints, freed_joints))
     return _of_free(nodes, rates)
+
+
+def _freed(tree: Tree, links: Links, kin: TreeMotion, wrench: Column | None, generalised: Array) -> tuple[Joint, Freed]:
+    """All joints, freed from the leaves on, under bodies' needed wrenches (None: zero) and forces by node."""
+    nodes, joints = tree.nodes, _joints(tree, kin)
+    zero = jnp.zeros_like(kin.bodies.position[0])
+    needed = ((zero,) * 3,) * 2 if wrench is None else wrench
+    body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), *needed
+    loads = Load(*_at(nodes, body, nodes.last), generalised=generalised)
+    return joints, inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
 
 
 def _nothing_gathered(zero: Array):
