@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from jmbs.multibody.adjoint import along_tangents, linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.batches import Changes, Inputs, batchable
 from jmbs.multibody.joints import Column
+from jmbs.multibody.kept_rule import kept_rule
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix, solve_lower
 from jmbs.multibody.tree import Links, Tree
@@ -45,7 +45,6 @@ def inverse_dynamics(
     return generalised_forces(tree, kin, _needed(links, kin, loads), walk=True)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def forward_dynamics(
     tree: Tree,
     links: Links,
@@ -55,15 +54,18 @@ def forward_dynamics(
     loads: Float[Array, "bodies 6"] | None = None,
 ) -> Float[Array, " n_v"]:
     """Rates of the velocities under generalised forces and `loads`; arguments as `inverse_dynamics`."""
-    return batchable(functools.partial(_rates, tree), ())(Inputs(links, q, v, forces, loads), (), ())[0]
+    leaves, structure = jax.tree.flatten(Inputs(links, q, v, forces, loads))
+    alone = batchable(functools.partial(_rates, tree), ())
 
+    def rates(*leaves: Array) -> Array:
+        return alone(structure.unflatten(leaves), (), ())[0]
 
-@functools.partial(forward_dynamics.defjvp, symbolic_zeros=True)
-def _forward_dynamics_jvp(tree: Tree, primals, tangents):
-    dv = forward_dynamics(tree, *primals)
-    is_zero = lambda x: isinstance(x, SymbolicZero)  # noqa: E731
-    leaves = jax.tree.leaves(Inputs(*tangents), is_leaf=is_zero)
-    return dv, _rate_of_solution(tree, Inputs(*primals), dv, tuple(None if is_zero(x) else x for x in leaves))
+    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
+        inputs = structure.unflatten(leaves)
+        dv = forward_dynamics(tree, *inputs)
+        return dv, _rate_of_solution(tree, inputs, dv, changes)
+
+    return kept_rule(rates, rule)(*leaves)
 
 
 def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Float[Array, " n_v"]:

@@ -1,4 +1,4 @@
-"""Reverse mode, forward mode and finite differences agree, at rest and at zero joint rotation too."""
+"""Reverse mode, forward mode and differences agree, at rest and at zero rotation too; so do second derivatives."""
 
 from __future__ import annotations
 
@@ -62,6 +62,35 @@ def test_reverse_forward_and_finite_differences_agree(problem):
         assert np.all(np.isfinite(r)), path
         np.testing.assert_allclose(r, f, atol=1e-11 * scale, err_msg=path)
         np.testing.assert_allclose(r, differences(loss, values, i), atol=TOLERANCE * scale, err_msg=path)
+
+
+@pytest.mark.slow
+def test_second_derivatives_in_batches():
+    """Forward over reverse, of members that differ, as differences of the reverse gradient."""
+    m = jmbs.Mechanism(gravity=(0.0, 0.0, -9.81))
+    m.add_body("arm", mass=2.7, inertia=[0.0128, 0.0195, 0.0212])
+    m.add_body("hand", mass=1.7, inertia=[0.0128, 0.0195, 0.0212])
+    near, far = {"position": [-0.1, 0, 0]}, {"position": [0.1, 0, 0]}
+    m.add_joint("shoulder", "spherical", "ground", "arm", child_frame=near)
+    m.add_joint("elbow", "revolute", "arm", "hand", far, near, axis=[0, 1, 0])
+    model = jmbs.compile(m)
+
+    def loss(values):
+        changed = model.with_parameters({"arm/mass": values[0], "initial/elbow/v": values[1:]})
+        sol = jmbs.simulate(changed, t1=0.1, save_every=0.1, dt=0.02, solver="rk4", audit=False)
+        return sol.position["hand"][-1] @ jnp.array([1.0, 2.0, 3.0]) + sol.q["elbow"][-1, 0]
+
+    @jax.jit
+    def gradients(members, direction):
+        return jax.vmap(lambda values: jax.jvp(jax.grad(loss), (values,), (direction,)))(members)
+
+    members, h = jnp.array([[2.7, 0.4], [1.3, -0.5]]), 1e-4
+    for direction in jnp.eye(2):
+        step = h * direction
+        change = gradients(members + step, direction)[0] - gradients(members - step, direction)[0]
+        found, wanted = gradients(members, direction)[1], change / (2 * h)
+        assert np.all(np.abs(wanted).max(axis=1) > 1e-4)
+        np.testing.assert_allclose(found, wanted, atol=1e-7 * np.abs(wanted).max())
 
 
 def differences(loss, values, which: int, h: float = 1e-5) -> np.ndarray:
