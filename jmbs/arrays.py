@@ -1,10 +1,11 @@
-"""Names for array shapes and the one place where a dtype is chosen."""
+"""The one place where a dtype is chosen, and zeros that JAX takes for changing."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, PyTree
 
 from jmbs.errors import ModelError
 
@@ -29,3 +30,13 @@ def resolve_dtype(precision: str | np.dtype | type | None) -> np.dtype:
             'jax.config.update("jax_enable_x64", True) before the first array, or JAX_ENABLE_X64=1 in the environment',
         )
     return FLOAT_DTYPES[name]
+
+
+def changing_zero(source: PyTree, dtype: np.dtype) -> Float[Array, ""]:
+    """A zero that changes, by zero, with all floating arrays of `source`.
+
+    Where JAX wants to know ahead what will change: a linear system's right-hand side, the start of a loop's carry. A
+    loop that starts from plain zeros is differentiated twice, the second time knowing better.
+    """
+    leaves = [x for x in jax.tree.leaves(source) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
+    return sum((jnp.sum(x.ravel()[:0]).astype(dtype) for x in leaves), jnp.zeros((), dtype))

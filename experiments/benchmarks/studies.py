@@ -1,4 +1,4 @@
-"""What one run measures: five studies on CPU, one on a GPU; and a quick version of each, for trying things out."""
+"""What one run measures: seven studies on CPU, one on a GPU; and a quick version of each, for trying things out."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ def studies() -> dict[str, Study]:
     """The whole measurement on a CPU, by name."""
     mechanisms = (("chain", 8), ("humanoid", 1), ("panda", 1), ("four_bar", 1))
     one = tuple(Case(m, n, batch=1, steps=1000) for m, n in mechanisms)
-    many = tuple(Case(m, n, batch=b, steps=k) for m, n in mechanisms for b, k in ((256, 100), (4096, 20)))
+    many, more = (
+        tuple(Case(m, n, batch=b, steps=k) for m, n in some for b, k in ((256, 100), (4096, 20)))
+        for some in (mechanisms[:2], mechanisms[2:])
+    )
     return {
         "one mechanism": Study("one mechanism", one, SINGLE),
         "batches": Study("batches", many, SINGLE + PARALLEL + AUDITED),
+        "more batches": Study("more batches", more, SINGLE + AUDITED),
         "growth": Study("growth", _chains(CHAIN_SIZES, 1, 200) + _chains(CHAIN_SIZES, 256, 20), SMALL),
         "loops": Study("loops", tuple(Case("four_bar", n, steps=200) for n in WINDOWS), SMALL),
         "precision": Study("precision", _step_sizes((16, 32, 64, 128, 256, 512), 64), PRECISE),

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.arrays import changing_zero
 from jmbs.multibody.adjoint import along_tangents, linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.batches import Changes, Inputs, batchable
@@ -65,7 +66,7 @@ def forward_dynamics(
         dv = forward_dynamics(tree, *inputs)
         return dv, _rate_of_solution(tree, inputs, dv, changes)
 
-    return kept_rule(rates, rule)(*leaves)
+    return kept_rule(rates, rule, jax.ShapeDtypeStruct(v.shape, v.dtype))(*leaves)
 
 
 def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Float[Array, " n_v"]:
@@ -78,9 +79,8 @@ def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -
     changing = tuple(x is not None for x in changes)
     if not any(changing):
         return jnp.zeros_like(dv)
-    # JAX transposes a linear system only if its whole right-hand side is linear in what changes; this zero is.
-    zero = sum(jnp.sum(x.ravel()[:0]) for x in changes if x is not None)
-    nothing = jnp.broadcast_to(zero, dv.shape)
+    # JAX transposes a linear system only if its whole right-hand side is linear in what changes.
+    nothing = jnp.broadcast_to(changing_zero(changes, dv.dtype), dv.shape)
 
     def system(unknown):
         rates, changes = unknown

@@ -116,7 +116,9 @@ def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progre
     else:
         assert not isinstance(run.adjoint, str)
         saved, end, result, stats = _by_diffrax(term, solver, run, run.adjoint, (y0, account), dae, progress)
-    consistent = formulation.inconsistency(times[0], x0) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
+    # A verdict has no derivative, and tracing one takes time.
+    frozen, first = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (formulation, x0))
+    consistent = frozen.inconsistency(times[0], first) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
     return trajectory_of(model, run, formulation, times, saved, result, end, stats, audit, consistent)
 
 

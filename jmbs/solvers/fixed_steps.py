@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from jmbs.arrays import changing_zero
 from jmbs.solvers.munthe_kaas import MuntheKaas
 
 
@@ -59,6 +60,8 @@ def fixed_steps(
         metered = meter.step(metered, (after - start) / span)
         return (state, saved, metered), None
 
+    # Whatever makes later states change, makes the first one.
+    y0 = jax.tree.map(lambda leaf: leaf + changing_zero((y0, args), leaf.dtype), y0)
     # The last row takes what is not asked for.
     saved = jax.tree.map(lambda leaf: jnp.zeros((len(times) + 1, *leaf.shape), leaf.dtype).at[0].set(leaf), y0)
     chunk = math.isqrt(total - 1) + 1 if checkpoint else total

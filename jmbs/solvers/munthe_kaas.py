@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from jmbs.arrays import changing_zero
+
 
 class Manifold(Protocol):
     """What the solver needs of the state space; tangents are flat left-trivialised vectors."""
@@ -84,7 +86,7 @@ def explicit_step(
         slope = term.vf(t0 + node * h, y + h * inside, args)
         return ((slope, *recent)[: len(recent)], total + share * slope), None
 
-    nothing = jnp.zeros_like(y)
+    nothing = jnp.broadcast_to(changing_zero((term, args), y.dtype), y.shape)
     (_, total), _ = jax.lax.scan(stage, ((nothing,) * weights.shape[1], nothing), schedule)
     return y + h * total
 

@@ -35,7 +35,8 @@ def rule(arguments, tangents):
     return y, (along_a + along_scale) / (1 + 3 * y**2)
 
 
-root = kept_rule(by_newton, rule)
+def root(a, scale):
+    return kept_rule(by_newton, rule, jax.ShapeDtypeStruct(a.shape, a.dtype))(a, scale)
 
 
 def rollout(function, x):

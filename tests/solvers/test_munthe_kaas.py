@@ -13,7 +13,9 @@ import pytest
 from solvers.tumbling import DURATION, INERTIA, PoseAndMomentum, field, integrate, start
 
 from jmbs.lie import SE3, SO3
+from jmbs.multibody.kept_rule import kept_rule
 from jmbs.solvers import RK4, LieTerm, MuntheKaas, base_method
+from jmbs.solvers.munthe_kaas import explicit_step
 
 
 @pytest.mark.parametrize("method", ("rk4", "kvaerno5"))
@@ -107,3 +109,24 @@ def test_reverse_gradient_equals_finite_differences(method: str, options: dict):
                 theta[part] = theta[part].at[i].add(sign * eps)
             difference = (value(tuple(moved[0])) - value(tuple(moved[1]))) / (2 * eps)
             np.testing.assert_allclose(gradient[part][i], difference, rtol=1e-6, atol=1e-5)
+
+
+def test_stages_are_differentiated_once():
+    """Their loop starts from zeros; if these did not change, JAX would differentiate it a second time."""
+    calls = []
+
+    def rule(arguments, tangents):
+        calls.append(arguments)
+        return slope(*arguments), jnp.cos(arguments[0]) * tangents[0]
+
+    slope = kept_rule(jnp.sin, rule, jax.ShapeDtypeStruct((2,), jnp.float64))
+
+    def step(parameter):
+        term = diffrax.ODETerm(lambda t, y, args: slope(y + args))
+        return explicit_step(RK4.tableau, term, 0.0, 0.1, jnp.zeros(2), parameter)
+
+    at = jnp.array([1.0, 2.0])
+    value, along = jax.linearize(step, at)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(value, step(at))
+    np.testing.assert_allclose(along(jnp.ones(2)), jax.jacfwd(step)(at).sum(axis=1), rtol=1e-12)
