@@ -66,7 +66,7 @@ def forward_dynamics(
         dv = forward_dynamics(tree, *inputs)
         return dv, _rate_of_solution(tree, inputs, dv, changes)
 
-    return kept_rule(rates, rule, jax.ShapeDtypeStruct(v.shape, v.dtype))(*leaves)
+    return kept_rule(rates, rule, jax.ShapeDtypeStruct(v.shape, jnp.result_type(*leaves)))(*leaves)
 
 
 def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Float[Array, " n_v"]:

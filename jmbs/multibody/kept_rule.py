@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,23 +11,23 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-Tangents = tuple[Array | None, ...]
-"""One per argument, None where it does not change."""
+from jmbs.multibody.batches import Changes
 
-Rule = Callable[[tuple[Array, ...], Tangents], tuple[Array, Array]]
-"""`(arguments, tangents)` to the value and its tangent."""
+Rule = Callable[[tuple[Array, ...], Changes], tuple[Array, Array]]
+"""`(arguments, tangents)` to the value and its tangent; tangents are None where arguments do not change."""
 
 _kept = Primitive("kept_rule")
 
 
 def kept_rule(function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct) -> Callable[..., Array]:
-    """`function`, of arrays to one array, with `rule` as its derivative in every order, mode and batch.
+    """`function` with `rule` as its derivative, in batches and loops, and in every mode and order that `rule` allows.
 
-    Unlike `jax.custom_jvp`, whose rule JAX forgets where it evaluates a part of a loop ahead of its derivative, so that
-    second derivatives of a rollout differentiate the inside of `function`. And `function` is traced only as it is used
-    in the end, so not alone where it is batched later.
+    `jax.custom_jvp` would not do: JAX forgets its rule where it evaluates part of a loop ahead, and second derivatives
+    of a rollout would then go through the inside of `function`. Besides, `function` is traced only where the program is
+    lowered, so not alone where it is batched later; JAX's settings are those of that moment.
 
-    **Arguments:** `value`: shape and type of what `function` returns.
+    **Arguments:** `function`: of arrays, to one array; `rule`: see `Rule`; `value`: shape and type of the result.
+    Neither explicit shardings nor `shard_map` with `check_vma` are supported.
     """
 
     def bind(*arguments: Array) -> Array:
@@ -45,15 +44,19 @@ def _type(*_, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeS
     return ShapedArray(value.shape, value.dtype)
 
 
-def _differentiate(arguments: Sequence, tangents: Sequence, *, function: Callable[..., Array], rule: Rule, value: Any):
+def _differentiate(
+    arguments: Sequence, tangents: Sequence, *, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct
+):
     return rule(tuple(arguments), tuple(None if isinstance(x, ad.Zero) else x for x in tangents))
 
 
-def _batch(arguments: Sequence, axes: Sequence, *, function: Callable[..., Array], rule: Rule, value: Any):
+def _batch(
+    arguments: Sequence, axes: Sequence, *, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct
+):
     axes = tuple(axes)
     (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
 
-    def batched_rule(arguments: tuple[Array, ...], tangents: Tangents) -> tuple[Array, Array]:
+    def batched_rule(arguments: tuple[Array, ...], tangents: Changes) -> tuple[Array, Array]:
         of_tangents = tuple(None if x is None else axis for x, axis in zip(tangents, axes, strict=True))
         return jax.vmap(rule, (axes, of_tangents), axis_size=size)(arguments, tangents)
 

@@ -89,7 +89,7 @@ def _times(settings, t0, t1, save_every, ts) -> tuple[np.ndarray, int]:
         return (np.concatenate([[t0], ts]), 1) if ts[0] > t0 else (ts, 0)
     t1 = settings.t1 if t1 is None else t1
     if t1 is None:
-        raise ModelError("t1", "nothing", "the end of the simulation, s")
+        raise ModelError("t1", "nothing", "the end of the simulation, s; in a config simulation.t1")
     if not np.isfinite(t1) or t1 <= t0:
         raise ModelError("t1", show(t1), f"a time after t0 = {t0:g} s")
     save_every = (settings.save_every or (t1 - t0) / 100) if save_every is None else save_every

@@ -61,7 +61,8 @@ def fixed_steps(
         return (state, saved, metered), None
 
     # Whatever makes later states change, makes the first one.
-    y0 = jax.tree.map(lambda leaf: leaf + changing_zero((y0, args), leaf.dtype), y0)
+    zero = changing_zero((y0, args), dtype)
+    y0 = jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), y0)
     # The last row takes what is not asked for.
     saved = jax.tree.map(lambda leaf: jnp.zeros((len(times) + 1, *leaf.shape), leaf.dtype).at[0].set(leaf), y0)
     chunk = math.isqrt(total - 1) + 1 if checkpoint else total
