@@ -49,26 +49,23 @@ class ReferenceDAE(eqx.Module):
 
     def structures(self, x: State, only: Collection[int] | None = None) -> Structure:
         """Evaluates `structure` and `ratio` of all components at a state, or of the batches `only`."""
-        J, C, A = [], [], []
-        for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
-            j, c, a = None, None, None
-            if only is not None and i not in only:
-                J.append(j)
-                C.append(c)
-                A.append(a)
-                continue
-            states = self._port_states(batch, x)
-            if batch.role is Role.REVERSIBLE:
-                j, c = each(batch, lambda comp, s: comp.structure(s), component, states)
-            elif batch.role is Role.TRANSFORMER:
-                a = each(batch, lambda comp, s: comp.ratio(s), component, states)
-                a = a.astype(self.reference_temperature.dtype)
-                if batch.level == 0:
-                    c, a = transformer_rows(batch, component, a), None
-            J.append(j)
-            C.append(c)
-            A.append(a)
-        return Structure(tuple(J), tuple(C), tuple(A))
+        parts = [
+            self._structure(batch, component, x) if only is None or i in only else (None, None, None)
+            for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True))
+        ]
+        J, C, A = (tuple(part[k] for part in parts) for k in range(3))
+        return Structure(J, C, A)
+
+    def _structure(self, batch: Batch, component: Any, x: State) -> tuple[Array | None, Array | None, Array | None]:
+        """`(J, C, A)` of a batch; None for what its components do not have."""
+        if batch.role is Role.REVERSIBLE:
+            j, c = each(batch, lambda comp, s: comp.structure(s), component, self._port_states(batch, x))
+            return j, c, None
+        if batch.role is not Role.TRANSFORMER:
+            return None, None, None
+        a = each(batch, lambda comp, s: comp.ratio(s), component, self._port_states(batch, x))
+        a = a.astype(self.reference_temperature.dtype)
+        return (None, transformer_rows(batch, component, a), None) if batch.level == 0 else (None, None, a)
 
     def stored_efforts(self, x: State, only: Collection[int] | None = None) -> Float[Array, " stored"]:
         """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores.
