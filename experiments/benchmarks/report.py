@@ -79,7 +79,7 @@ def _study(name: str, cases: list[dict[str, Any]]) -> str:
             return growth(cases)
         case "precision":
             introduction = (
-                "Simulated seconds per second, all members together, at equal accuracy (dash: not reached).\n\n"
+                "Simulated seconds per second, all members together, within an error (dash: not reached).\n\n"
             )
             return introduction + precision(cases)
         case "gradients":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -93,7 +94,7 @@ def growth(results: list[dict[str, Any]]) -> str:
 
 
 def precision(results: list[dict[str, Any]]) -> str:
-    """Simulated seconds per second of all members together, at equal accuracy."""
+    """Simulated seconds per second of all members together, at equal accuracy or better."""
     rows, ranges = [], []
     for mechanism in dict.fromkeys(name_of(result["case"]) for result in results):
         own = [result for result in results if name_of(result["case"]) == mechanism]
@@ -125,12 +126,13 @@ def work_precision(results: list[dict[str, Any]], index: int) -> list[tuple[floa
 
 
 def rate_at(points: list[tuple[float, float]], goal: float) -> float | None:
-    """The rate at an error, on the straight line between the neighbouring points in logarithms; None beyond them."""
-    for (e0, r0), (e1, r1) in zip(points[:-1], points[1:], strict=True):
-        if min(e0, e1) <= goal <= max(e0, e1) and e0 != e1:
+    """The highest rate within an error: of the points, and of the straight lines between neighbours in logarithms."""
+    rates = [rate for error, rate in points if error <= goal]
+    for (e0, r0), (e1, r1) in itertools.pairwise(points):
+        if min(e0, e1) < goal < max(e0, e1):
             share = math.log(goal / e0) / math.log(e1 / e0)
-            return math.exp(math.log(r0) + share * math.log(r1 / r0))
-    return None
+            rates.append(math.exp(math.log(r0) + share * math.log(r1 / r0)))
+    return max(rates, default=None)
 
 
 def gradients(result: dict[str, Any]) -> str:

@@ -374,7 +374,7 @@ class ReferenceDAE(eqx.Module):
         """The least of the components' `regularity(x)`: positive inside their coordinates' domains; 1 without any."""
         least = jnp.ones((), self.reference_temperature.dtype)
         for batch, component in zip(self.plan.batches, self.components, strict=True):
-            if hasattr(component, "regularity"):
+            if getattr(component, "regularity", None) is not None:
                 values = each(batch, lambda c, s: c.regularity(s), component, self._port_states(batch, x))
                 least = jnp.minimum(least, jnp.min(values))
         return least

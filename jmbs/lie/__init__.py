@@ -9,6 +9,7 @@ from jmbs.lie.explicit_motions import Universal as Universal
 from jmbs.lie.group import AbstractGroup as AbstractGroup
 from jmbs.lie.joint_motion import AbstractJointMotion as AbstractJointMotion
 from jmbs.lie.joint_motion import AbstractLowerPair as AbstractLowerPair
+from jmbs.lie.joint_motion import independence as independence
 from jmbs.lie.joint_motion import tangent as tangent
 from jmbs.lie.pose import pose as pose
 from jmbs.lie.pose import rotation as rotation

@@ -87,6 +87,12 @@ class Composite(AbstractExplicitMotion):
     def velocity_units(self) -> tuple[str, ...]:
         return tuple("rad/s" if turns else "m/s" for turns in self.turning)
 
+    @property
+    def can_lock(self) -> bool:
+        """Whether axes become dependent somewhere."""
+        # Only a turn between two motions changes how one stands to the other.
+        return any(self.turning[1:-1])
+
     def _each(self, of_turn: str, of_travel: str) -> tuple[str, ...]:
         return tuple(f"{of_turn if turns else of_travel}{i}" for i, turns in enumerate(self.turning, 1))
 

@@ -27,7 +27,8 @@ class AbstractJointMotion(eqx.Module):
 
     `name` is the joint type as configs spell it, `group` the configuration group K. Array fields (axes, pitches) are
     differentiable parameters. `coordinate_names` and `coordinate_units` describe `group.to_coordinates(q)`,
-    `velocity_names` and `velocity_units` the left-trivialised tangent of `group`.
+    `velocity_names` and `velocity_units` the left-trivialised tangent of `group`. One with a true `can_lock` has places
+    where the columns of its tangent are dependent, as in gimbal lock, and its rates mean nothing.
     """
 
     name: AbstractClassVar[str]
@@ -77,6 +78,17 @@ def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
         return SE3.lower(value, rate)
 
     return jax.vmap(column, out_axes=1)(jnp.eye(group.dim, dtype=q.dtype))
+
+
+def independence(motion: AbstractJointMotion, q: Array) -> Scalar:
+    """How independent the columns of the tangent are: the square of the volume that their directions span.
+
+    One where they are orthogonal, zero where they are dependent; for angles about three axes through a point that
+    start orthogonal, the squared cosine of the second. Lengths count in m.
+    """
+    columns = tangent(motion, q)
+    directions = columns / jnp.sqrt(jnp.sum(columns**2, axis=0))
+    return jnp.linalg.det(directions.T @ directions)
 
 
 def float_array(value: object) -> Array:

@@ -123,14 +123,14 @@ def _constraint_rank(singular_values: Float[Array, "T m"], dtype) -> tuple[Array
 
 
 NEAR_SINGULAR, APPROACHING = 0.02, 0.3
-"""A failed run that ends with less regularity than this has failed because of it; or, if a fixed step went beyond, one
-whose last saved state had less than that."""
+"""A failed run that ends with less regularity than the first, or saved a state with less, has failed because of it; or,
+if a fixed step went beyond, one that saved a state with less than the second."""
 
 
 def _singular(saved: Float[Array, " T"], last: Float[Array, ""]) -> Array:
     """Whether a failed run came to a singularity of the coordinates: from regularity at saved times and the end."""
     least = jnp.min(saved, initial=1.0, where=jnp.isfinite(saved))
-    return (last < NEAR_SINGULAR) | (jnp.isnan(last) & (least < APPROACHING))
+    return (jnp.fmin(last, least) < NEAR_SINGULAR) | (jnp.isnan(last) & (least < APPROACHING))
 
 
 def _wide(mask: Array, leaf: Array) -> Array:

@@ -376,6 +376,9 @@ def test_rate_at_equal_accuracy():
     points = [(1e-2, 1000.0), (1e-4, 100.0), (1e-6, 10.0)]
     assert tables.rate_at(points, 1e-5) == pytest.approx(10**1.5)
     assert tables.rate_at(points, 1e-9) is None
+    assert tables.rate_at(points, 1.0) == 1000.0
+    rounding = [(1e-7, 1000.0), (1e-5, 100.0)]
+    assert tables.rate_at(rounding, 1e-6) == 1000.0
 
 
 def test_numbers_for_people():

@@ -13,6 +13,7 @@ from jmbs.lie import (
     SE3,
     AbstractJointMotion,
     AbstractLowerPair,
+    Composite,
     Cylindrical,
     Planar,
     Prismatic,
@@ -20,6 +21,7 @@ from jmbs.lie import (
     Rn,
     Screw,
     Universal,
+    independence,
     pose,
     rotation,
     tangent,
@@ -207,3 +209,15 @@ def test_bad_axes_are_refused(axis):
         Universal([1, 0, 0], axis)
     with pytest.raises(ModelError, match="screw/pitch"):
         Screw([1, 0, 0], [0.1, 0.2])
+
+
+def test_angles_about_three_axes_lock_at_a_right_angle():
+    """The squared cosine of the second angle; two turns never lock, nor do travels."""
+    euler = Composite(jnp.eye(3)[::-1], jnp.zeros((3, 3)), (True, True, True))
+    assert euler.can_lock
+    for second in (0.0, 0.7, -2.0, np.pi / 2):
+        found = independence(euler, jnp.array([0.4, second, -0.3]))
+        np.testing.assert_allclose(found, np.cos(second) ** 2, **close)
+    for turning in ((True, True), (True, False, True), (False, False, True)):
+        count = len(turning)
+        assert not Composite(jnp.eye(3)[:count], jnp.zeros((count, 3)), turning).can_lock

@@ -93,6 +93,34 @@ def test_second_derivatives_in_batches():
         np.testing.assert_allclose(found, wanted, atol=1e-7 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
+def test_second_derivatives_with_a_loop():
+    """Forward over reverse through a parallelogram, whose loop has redundant rows, as differences of the gradient."""
+    m = jmbs.Mechanism(gravity=(0.0, 0.0, -9.81))
+    near, far = {"position": [-0.1, 0, 0]}, {"position": [0.1, 0, 0]}
+    for name in ("crank", "coupler", "rocker"):
+        m.add_body(name, mass=1.3, inertia=[0.002, 0.005, 0.006])
+    turn = {"axis": [0, 1, 0], "friction": {"viscous": 0.02}}
+    m.add_joint("a", "revolute", "ground", "crank", child_frame=near, **turn)
+    m.add_joint("b", "revolute", "crank", "coupler", far, near, **turn)
+    m.add_joint("c", "revolute", "coupler", "rocker", far, far, **turn)
+    m.add_joint("d", "revolute", "ground", "rocker", {"position": [0.2, 0, 0]}, near, **turn)
+    m.set_initial(joints={"a": {"q": [-1.0], "v": [2.0]}, "b": {"q": [1.0]}, "c": {"q": [-1.0]}, "d": {"q": [-1.0]}})
+    model = jmbs.compile(m)
+    state = model.initial_state()
+
+    def loss(mass):
+        changed = model.with_parameters({"coupler/mass": mass})
+        sol = jmbs.simulate(changed, state, t1=0.1, save_every=0.1, dt=0.02, constraints="none", audit=False)
+        return sol.position["coupler"][-1] @ jnp.array([1.0, 2.0, 3.0]) + sol.q["c"][-1, 0]
+
+    at, h = jnp.asarray(1.3), 1e-4
+    derivatives = jax.jit(lambda mass: jax.jvp(jax.grad(loss), (mass,), (jnp.ones(()),)))
+    wanted = (derivatives(at + h)[0] - derivatives(at - h)[0]) / (2 * h)
+    assert abs(wanted) > 1e-3
+    np.testing.assert_allclose(derivatives(at)[1], wanted, rtol=1e-6)
+
+
 def differences(loss, values, which: int, h: float = 1e-5) -> np.ndarray:
     """Central differences of fourth order."""
     base = np.asarray(values[which], float)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float
 from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
-from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, pose, quaternion_to_rotation, tangent
+from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
 
 TWIST = momentum_quantity(SE3)
 
@@ -110,6 +111,13 @@ class HolonomicConstraint(eqx.Module):
         back = SE3.inverse(self.motion.inclusion(q))
         identity = jnp.eye(6, dtype=back.dtype)
         return None, jnp.concatenate([tangent(self.motion, q), adjoint_matrix(back), -identity], axis=1)
+
+    @property
+    def regularity(self) -> Callable[[Any], Float[Array, ""]] | None:
+        """How far the joint is from where its rates mean nothing; None where there is no such place."""
+        if not getattr(self.motion, "can_lock", False):
+            return None
+        return lambda x: independence(self.motion, x["q_r"])
 
     def transport(self, e, rows: Float[Array, "6"]) -> Float[Array, "6"]:
         """Turns the rate of the rows, which are in body 2's axes, into the one that an inertial observer sees.
