@@ -370,13 +370,18 @@ class ReferenceDAE(eqx.Module):
         error = closure.error if function is None else function(closure.error, closure.residual)
         return eqx.filter_vmap(error)(parts, states)
 
+    @property
+    def with_domain(self) -> list[tuple[Batch, Any]]:
+        """The components, each with its batch, whose coordinates end somewhere: those with a `regularity(x)`."""
+        pairs = zip(self.plan.batches, self.components, strict=True)
+        return [(b, c) for b, c in pairs if getattr(c, "regularity", None) is not None]
+
     def regularity(self, x: State) -> Float[Array, ""]:
         """The least of the components' `regularity(x)`: positive inside their coordinates' domains; 1 without any."""
         least = jnp.ones((), self.reference_temperature.dtype)
-        for batch, component in zip(self.plan.batches, self.components, strict=True):
-            if getattr(component, "regularity", None) is not None:
-                values = each(batch, lambda c, s: c.regularity(s), component, self._port_states(batch, x))
-                least = jnp.minimum(least, jnp.min(values))
+        for batch, component in self.with_domain:
+            values = each(batch, lambda c, s: c.regularity(s), component, self._port_states(batch, x))
+            least = jnp.minimum(least, jnp.min(values))
         return least
 
 

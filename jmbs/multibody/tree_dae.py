@@ -156,7 +156,7 @@ class TreeDAE(eqx.Module):
 
     def regularity(self, y: Own) -> Float[Array, ""]:
         """See `ReferenceDAE.regularity`."""
-        if not any(getattr(component, "regularity", None) for component in self.reference.components):
+        if not self.reference.with_domain:
             return jnp.ones((), self.dtype)
         return self.reference.regularity(self.expanded(y)[0])
 

@@ -166,7 +166,7 @@ class Model(eqx.Module):
                 raise AssemblyError(f"{path}: found {what}, wanted data that all joints and given values can meet")
 
     def _refuse_singular(self, state: State) -> None:
-        if not any(getattr(component, "regularity", None) for component in self.dae.components):
+        if not self.dae.with_domain:
             return
         if not float(self.dae.regularity(to_internal(self.dae, state))) > SINGULAR:
             found = "coordinates at their singularity (a disk that lies flat on its plane, gimbal lock)"
