@@ -1,16 +1,25 @@
 """Linear algebra that stays finite, in value and derivative, where constraints are redundant."""
 
 from jmbs.linear.pseudo_inverse import not_before, pseudo_inverse, rank_tolerance
-from jmbs.linear.saddle import definite_solver, minimum_norm_saddle, saddle_solver, solve_saddle
+from jmbs.linear.saddle import (
+    definite_solver,
+    definite_solver_of_many,
+    minimum_norm_saddle,
+    saddle_solver,
+    solve_saddle,
+)
+from jmbs.linear.small import products
 from jmbs.linear.sparse import seeds, sparse_matrix
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
 
 __all__ = [
     "BlockTridiagonal",
     "definite_solver",
+    "definite_solver_of_many",
     "factorised",
     "minimum_norm_saddle",
     "not_before",
+    "products",
     "pseudo_inverse",
     "rank_tolerance",
     "saddle_solver",

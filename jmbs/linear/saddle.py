@@ -11,6 +11,7 @@ import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
 from jmbs.linear.pseudo_inverse import pseudo_inverse
+from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
 
 REFINEMENTS = 2
@@ -66,6 +67,21 @@ def definite_solver(A: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Floa
     eps = _regularisation(A.diagonal.dtype) * jnp.eye(A.diagonal.shape[-1], dtype=A.diagonal.dtype)
     refined = _refined(frozen.times, factorised(frozen._replace(diagonal=frozen.diagonal + eps)))
     return lambda b: jax.lax.custom_linear_solve(matrix.times, b, refined, symmetric=True) / scale
+
+
+def definite_solver_of_many(A: Float[Array, "m m b"]) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
+    """`definite_solver` of small dense matrices, each with its own scale; it is not to be differentiated."""
+    size = jnp.max(jnp.abs(jnp.stack([A[i, i] for i in range(A.shape[0])])), axis=0)
+    scale = jnp.where(size > 0, size, jnp.ones_like(size))
+    matrix, eps = A / scale, _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
+    inverse = definite_inverse(matrix + eps[..., None])
+
+    def solve(rhs: Array) -> Array:
+        # A loop: compilers would put all of it into one expression, which has hundreds of terms for every entry.
+        refine = lambda x, _: (x + products(inverse, rhs - products(matrix, x)), None)  # noqa: E731
+        return jax.lax.scan(refine, jnp.zeros_like(rhs), length=1 + REFINEMENTS)[0] / scale
+
+    return solve
 
 
 def _regularisation(dtype) -> Array:

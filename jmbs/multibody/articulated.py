@@ -97,9 +97,9 @@ def articulated_factor(tree: Tree, links: Links, kin: TreeMotion) -> Factor:
 
 
 def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
-    """`M^-1 forces`, by one walk back and one walk out."""
+    """`M^-1 forces`, by one walk back and one walk out; forces may have more axes than the factor, after the first."""
     nodes = tree.nodes
-    zero = jnp.zeros_like(factor.inverse[0])
+    zero = jnp.zeros_like(forces[0])
     nothing = zero, zero, zero
 
     def transmit(gathered, x):

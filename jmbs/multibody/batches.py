@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
 from jmbs.multibody.joints import GeneralJoints
@@ -15,62 +19,99 @@ from jmbs.multibody.tree import Links
 
 
 class Inputs(NamedTuple):
-    """What forward dynamics depends on; arguments as in `forward_dynamics`."""
+    """What motions and forward dynamics depend on; arguments as in `forward_dynamics`, and `closure`: what joints that
+    close loops add, see `jmbs.multibody.closed_dynamics`."""
 
     links: Links
     q: tuple[Array, ...]
     v: Float[Array, " n_v"]
     forces: Float[Array, " n_v"]
     loads: Float[Array, "bodies 6"] | None
+    closure: Any = None
 
 
 Changes = tuple[Array | None, ...]
 """Changes of inputs, or derivatives by them: by leaf, None where there is none."""
 
 
-def batchable(function: Callable, changing: tuple[bool, ...]):
-    """`(inputs, vectors, changes) -> function(False, inputs, vectors, changes)`, a vector and `Changes`.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batchable:
+    """A function of `(batch, inputs, vectors, changes)` to a vector and `Changes`, for one mechanism or for many.
 
-    Under `jax.vmap` it becomes `function(True, ...)` of arrays that have the batch axis where the recursions want it:
-    components last; joint elements, loads and motions, which are evaluated member by member, second. A batch of one
-    stays alone, which is quicker.
+    Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
+    that have the batch axis where the recursions want it: components last; joint elements, loads and motions, which are
+    evaluated member by member, second. A batch of one stays alone, which is quicker. It is a primitive, so that it is
+    traced only where the program is lowered or batched: not alone where it is batched later. It has no derivative.
 
-    **Arguments:** `vectors`: a tuple of `(n_v,)`; `changing`: by leaf of the inputs, whether changes are wanted.
+    **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
+    whether `derivatives` come with it, by the leaves that change. `vectors` are a tuple of `(n,)`.
     """
 
-    @custom_vmap
-    def alone(inputs: Inputs, vectors: tuple[Array, ...], changes: Changes):
-        return function(False, inputs, vectors, changes)
+    function: Callable
+    changing: tuple[bool, ...]
+    size: int
+    derivatives: bool = False
 
-    @alone.def_vmap
-    def together(size: int, batched, inputs: Inputs, vectors: tuple[Array, ...], changes: Changes):
+    def __call__(self, inputs: Inputs, vectors: tuple[Array, ...], changes: Changes) -> tuple[Array, Changes]:
+        leaves, structure = jax.tree.flatten((inputs, vectors, changes))
+        vector, *found = _batchable.bind(*leaves, of=self, structure=structure)
+        found = iter(found)
+        return vector, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
+
+    def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
+        vector, derivatives = self.function(False, *structure.unflatten(leaves))
+        return [vector, *jax.tree.leaves(derivatives)]
+
+    def _types(self, types: Sequence[ShapedArray]) -> list[ShapedArray]:
+        dtype = jnp.result_type(*(t.dtype for t in types))
+        wanted = [t for t, wanted in zip(types, self.changing, strict=False) if wanted and self.derivatives]
+        return [ShapedArray((self.size,), dtype), *(ShapedArray(t.shape, t.dtype) for t in wanted)]
+
+    def _together(self, leaves: Sequence[Array], axes: Sequence, structure) -> list[Array]:
+        """The results of many members, whose axis they have first."""
+        (size,) = {np.shape(x)[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None}
+        leaves = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(leaves, axes, strict=True)]
+        batched = [axis is not None for axis in axes]
         if size == 1:
-            leaves, structure = jax.tree.flatten((inputs, vectors, changes))
-            only = [x[0] if flag else x for flag, x in zip(jax.tree.leaves(batched), leaves, strict=True)]
-            result = jax.tree.map(lambda x: x[None], alone(*structure.unflatten(only)))
-            return result, jax.tree.map(lambda _: True, result)
-        in_inputs, in_vectors, in_changes = batched
-        leaves, structure = jax.tree.flatten(inputs)
+            only = [x[0] if flag else x for flag, x in zip(batched, leaves, strict=True)]
+            return [x[None] for x in _batchable.bind(*only, of=self, structure=structure)]
+        (inputs, vectors, changes), flags = structure.unflatten(leaves), structure.unflatten(batched)
+        in_inputs, in_vectors, in_changes = flags
+        own, structure = jax.tree.flatten(inputs)
         flags = jax.tree.leaves(in_inputs)
         where = _axes(inputs)
         # Members have changes of their own also of what they share.
-        for k in (k for k, wanted in enumerate(changing) if wanted):
-            leaves[k], flags[k] = _with_batch(size, flags[k], leaves[k]), True
-        moved = _trailing(size, where, structure.unflatten(flags), structure.unflatten(leaves))
+        for k in (k for k, wanted in enumerate(self.changing) if wanted):
+            own[k], flags[k] = _with_batch(size, flags[k], own[k]), True
+        moved = _trailing(size, where, structure.unflatten(flags), structure.unflatten(own))
         flat = tuple(_move(size, _LAST, flag, x) for flag, x in zip(in_vectors, vectors, strict=True))
         flags = iter(jax.tree.leaves(in_changes))
         changes = tuple(
             None if x is None else _move(size, axis, True, _with_batch(size, next(flags), x))
             for axis, x in zip(where, changes or (None,) * len(where), strict=True)
         )
-        vector, derivatives = function(True, moved, flat, changes)
-        back = tuple(
-            None if x is None else jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False)
-        )
-        result = jnp.moveaxis(vector, -1, 0), back
-        return result, jax.tree.map(lambda _: True, result)
+        vector, derivatives = self.function(True, moved, flat, changes)
+        back = [jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False) if x is not None]
+        return [jnp.moveaxis(vector, -1, 0), *back]
 
-    return alone
+
+_batchable = Primitive("batchable")
+_batchable.multiple_results = True
+
+
+def _evaluate(*leaves: Array, of: Batchable, structure) -> list[Array]:
+    return of._evaluate(leaves, structure)
+
+
+def _batch(leaves: Sequence, axes: Sequence, *, of: Batchable, structure):
+    results = of._together(leaves, axes, structure)
+    return results, [0] * len(results)
+
+
+_batchable.def_impl(_evaluate)
+_batchable.def_abstract_eval(lambda *types, of, structure: of._types(types))
+batching.primitive_batchers[_batchable] = _batch
+mlir.register_lowering(_batchable, mlir.lower_fun(_evaluate, multiple_results=True))
 
 
 _LAST, _SECOND = -1, 1
@@ -85,7 +126,7 @@ def _axes(inputs: Inputs) -> list[int]:
         for j in inputs.links.joints
     ]
     rest = last((inputs.links.mass, inputs.links.inertia, inputs.links.weight))
-    others = second(inputs.q), last((inputs.v, inputs.forces)), second(inputs.loads)
+    others = second(inputs.q), last((inputs.v, inputs.forces)), second(inputs.loads), last(inputs.closure)
     return jax.tree.leaves((joints, rest, others))
 
 

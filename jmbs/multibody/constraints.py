@@ -11,7 +11,7 @@ The rows are *condensed*: of the six of a loop joint those along its tangent are
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Power
-from jmbs.linear import BlockTridiagonal, definite_solver, saddle_solver, seeds, sparse_matrix
+from jmbs.linear import BlockTridiagonal, saddle_solver, sparse_matrix
 from jmbs.multibody.couplings import (
     Geometry,
     Others,
@@ -32,8 +32,8 @@ from jmbs.multibody.couplings import (
 )
 from jmbs.multibody.dynamics import forward_dynamics, mass_solver
 from jmbs.multibody.kinematics import kinematics
-from jmbs.multibody.loops import LoopRows, balancing, jacobian
-from jmbs.multibody.row_plan import RowPlan
+from jmbs.multibody.loops import Split, balancing, jacobian
+from jmbs.multibody.row_blocks import block_solver, by_colour, in_blocks
 
 if TYPE_CHECKING:
     from jmbs.multibody.layout import Layout
@@ -87,11 +87,12 @@ def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeR
         drift = drift if stabilisation is None else drift + stabilisation
         inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
         linear = linearised(dae, t, y, geometry, push, inverse_mass)
-        change = -condensed(layout, geometry.loops, drift)
+        splits = [loop.split for loop in geometry.loops]
+        change = -condensed(layout, splits, drift)
         _, multipliers = multiplier_solver(layout, linear)(-o.flow[layout.free_slots], change)
         dv = dv - inverse_mass(multipliers @ linear.J)
         kept = kept - multipliers @ linear.kept
-        power = power._replace(constraint=-(multipliers @ condensed(layout, geometry.loops, o.rows)))
+        power = power._replace(constraint=-(multipliers @ condensed(layout, splits, o.rows)))
     power = dae.reference.with_prescribed(
         power, geometry.structure, o.efforts, o.flow, general_multipliers(dae, multipliers)
     )
@@ -110,12 +111,12 @@ def _drift(dae: TreeDAE, t, o: Others, change: Geometry) -> Float[Array, " m"]:
     return jax.jvp(rows, at, (jnp.ones_like(t), change.stored, change.structure, change.known))[1]
 
 
-def condensed(layout: Layout, loops: tuple[LoopRows, ...], rows: Float[Array, " others"]) -> Float[Array, " m"]:
+def condensed(layout: Layout, splits: Sequence[Split], rows: Float[Array, " others"]) -> Float[Array, " m"]:
     """Of the rows beyond the tree: the general ones, then those of loop joints that are normal to their tangents."""
     at = lambda wanted: rows[np.searchsorted(layout.other_rows, wanted)]  # noqa: E731
     normal = [
-        jnp.einsum("nim,ni->nm", rows_at.split.normal, at(group.rows)).ravel()
-        for group, rows_at in zip(layout.loops, loops, strict=True)
+        jnp.einsum("nim,ni->nm", split.normal, at(group.rows)).ravel()
+        for group, split in zip(layout.loops, splits, strict=True)
     ]
     return jnp.concatenate([at(layout.general_rows), *normal])
 
@@ -159,8 +160,8 @@ def linearised(
         closing = jacobian(layout.tree, layout.loops, geometry.loops, kin)
         J = jnp.concatenate([J, closing])
         kept, free = (jnp.pad(x, ((0, len(closing)), (0, 0))) for x in (kept, free))
-    response = jax.vmap(inverse_mass)(_by_colour(layout.rows, J))
-    A = _in_blocks(layout.rows, jnp.matmul(J, response.T, precision="highest"))
+    response = jax.vmap(inverse_mass)(by_colour(layout.rows, J))
+    A = in_blocks(layout.rows, jnp.matmul(J, response.T, precision="highest"))
     which = tuple(i for i in layout.kept if i in plan.constrained_blocks)
     if which:
         C_stored = jnp.zeros((J.shape[0], plan.n_stored), dae.dtype).at[:, layout.kept_slots].set(kept)
@@ -168,39 +169,12 @@ def linearised(
     return Linear(J, kept, free, A)
 
 
-def _by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours n_v"]:
-    """The sums of the rows of each colour."""
-    if len(plan.blocks) == 1:
-        return J
-    return jnp.matmul(seeds(plan.colours, J.dtype), J, precision="highest")
-
-
-def _in_blocks(plan: RowPlan, compressed: Float[Array, "m colours"]) -> BlockTridiagonal:
-    """The matrix of which the columns of each colour are given as their sum."""
-    n, s = plan.blocks.shape
-    if n == 1:
-        return BlockTridiagonal(compressed[None], jnp.zeros((0, s, s), compressed.dtype))
-
-    def blocks(rows: np.ndarray, columns: np.ndarray) -> Array:
-        rows, columns = rows[:, :, None], columns[:, None, :]
-        entries = (rows >= 0) & (columns >= 0) & plan.pattern[rows, columns]
-        return jnp.where(entries, compressed[np.maximum(rows, 0), plan.colours[columns]], 0.0)
-
-    return BlockTridiagonal(blocks(plan.blocks, plan.blocks), blocks(plan.blocks[:-1], plan.blocks[1:]))
-
-
 def multiplier_solver(layout: Layout, linear: Linear) -> Callable[[Array, Array], tuple[Array, Array]]:
     """See `jmbs.linear.saddle_solver`: a function of right-hand sides for free efforts' rates and multipliers."""
-    blocks = layout.rows.blocks
-    if len(blocks) == 1:
+    if len(layout.rows.blocks) == 1:
         return saddle_solver(linear.A.diagonal[0], linear.free)
-    inverse, place = definite_solver(linear.A), np.argsort(blocks.ravel())[-len(linear.J) :]
-
-    def solve(b1: Array, b2: Array) -> tuple[Array, Array]:
-        rhs = jnp.where(blocks >= 0, b2[blocks], 0.0)
-        return b1, -inverse(rhs).ravel()[place]
-
-    return solve
+    inverse = block_solver(layout.rows, linear.A)
+    return lambda b1, b2: (b1, -inverse(b2))
 
 
 def _general_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Callable) -> tuple[Array, Array, Array]:

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.arrays import changing_zero
-from jmbs.multibody.adjoint import along_tangents, linearisation, power_gradient
+from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
-from jmbs.multibody.batches import Changes, Inputs, batchable
+from jmbs.multibody.batches import Inputs
+from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
-from jmbs.multibody.kept_rule import kept_rule
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix, solve_lower
 from jmbs.multibody.tree import Links, Tree
@@ -55,105 +54,43 @@ def forward_dynamics(
     loads: Float[Array, "bodies 6"] | None = None,
 ) -> Float[Array, " n_v"]:
     """Rates of the velocities under generalised forces and `loads`; arguments as `inverse_dynamics`."""
-    leaves, structure = jax.tree.flatten(Inputs(links, q, v, forces, loads))
-    alone = batchable(functools.partial(_rates, tree), ())
-
-    def rates(*leaves: Array) -> Array:
-        return alone(structure.unflatten(leaves), (), ())[0]
-
-    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
-        inputs = structure.unflatten(leaves)
-        dv = forward_dynamics(tree, *inputs)
-        return dv, _rate_of_solution(tree, inputs, dv, changes)
-
-    return kept_rule(rates, rule, jax.ShapeDtypeStruct(v.shape, jnp.result_type(*leaves)))(*leaves)
+    equations = Equations(
+        tree,
+        functools.partial(_residual, tree),
+        functools.partial(_rates, tree),
+        functools.partial(_solve, tree),
+        functools.partial(_pull, tree),
+    )
+    return solution(equations, Inputs(links, q, v, forces, loads), tree.n_velocities)
 
 
-def _rate_of_solution(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Float[Array, " n_v"]:
-    """How `dv` changes with the inputs.
-
-    It solves the linear system `d(inverse dynamics - forces) = 0` for the change of `dv`; and for the inputs' changes
-    as well, so that these are its right-hand side. JAX differentiates, transposes and batches linear systems; how this
-    one and its transpose are solved is said here.
-    """
-    changing = tuple(x is not None for x in changes)
-    if not any(changing):
-        return jnp.zeros_like(dv)
-    # JAX transposes a linear system only if its whole right-hand side is linear in what changes.
-    nothing = jnp.broadcast_to(changing_zero(changes, dv.dtype), dv.shape)
-
-    def system(unknown):
-        rates, changes = unknown
-        return _residual_rate(tree, inputs, dv, changes, rates), changes
-
-    def solve(_, given):
-        rhs, changes = given
-        return batchable(functools.partial(_solved, tree), changing)(inputs, (dv, rhs), changes)[0], changes
-
-    def solve_transposed(_, given):
-        cotangent, others = given
-        function = functools.partial(_solved_transposed, tree, changing)
-        weights, derivatives = batchable(function, changing)(inputs, (dv, cotangent), ())
-        return weights, jax.tree.map(jnp.add, others, derivatives)
-
-    return jax.lax.custom_linear_solve(system, (nothing, changes), solve, solve_transposed)[0]
+def _residual(tree: Tree, inputs: Inputs, dv: Array) -> Array:
+    links, q, v, forces, loads, _ = inputs
+    return inverse_dynamics(tree, links, q, v, dv, loads) - forces
 
 
-def _residual_rate(tree: Tree, inputs: Inputs, dv: Array, changes: Changes, rates: Array | None) -> Array:
-    """How inverse dynamics less the forces changes with the inputs and, if given, the `rates` of `dv`.
-
-    Elements change along their tangents only: so do derivatives backwards, and this is what JAX differentiates again.
-    """
-    leaves, structure = jax.tree.flatten(inputs)
-    spaces = dict(enumerate((group.space for group in tree.groups), len(jax.tree.leaves(inputs.links))))
-    which = [k for k, change in enumerate(changes) if change is not None]
-
-    def residual(changed: list[Array], dv: Array) -> Array:
-        now = list(leaves)
-        for k, x in zip(which, changed, strict=True):
-            now[k] = x
-        links, q, v, forces, loads = structure.unflatten(now)
-        return inverse_dynamics(tree, links, q, v, dv, loads) - forces
-
-    at = [leaves[k] for k in which]
-    along = [
-        along_tangents(spaces[k], leaves[k], change) if k in spaces else change
-        for k, change in enumerate(changes)
-        if change is not None
-    ]
-    if rates is None:
-        return jax.jvp(lambda changed: residual(changed, dv), (at,), (along,))[1]
-    return jax.jvp(residual, (at, dv), (along, rates))[1]
-
-
-def _rates(tree: Tree, batch: bool, inputs: Inputs, _, __) -> tuple[Array, Changes]:
-    links, q, v, forces, loads = inputs
+def _rates(tree: Tree, batch: bool, inputs: Inputs) -> Array:
+    links, q, v, forces, loads, _ = inputs
     kin = kinematics(tree, links, q, v, local=True, walk=batch)
     needed = _needed(links, kin, loads)
     if _dense(tree, batch):
-        return _factorised(tree, links, kin)(forces - generalised_forces(tree, kin, needed)), ()
-    return articulated_accelerations(tree, links, kin, needed, forces)[0], ()
+        return factorised(tree, links, kin)(forces - generalised_forces(tree, kin, needed))
+    return articulated_accelerations(tree, links, kin, needed, forces)[0]
 
 
-def _solved(tree: Tree, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
-    """The change of `dv` that makes the residual change by the right-hand side."""
-    dv, rhs = vectors
+def _solve(tree: Tree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
     kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True, walk=batch)
-    rate = _residual_rate(tree, inputs, dv, changes, None)
-    return _solution(tree, inputs.links, kin, batch, rhs - rate)[0], ()
+    return _solution(tree, inputs.links, kin, batch, rhs)[0]
 
 
-def _solved_transposed(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, vectors, _):
-    """The residual's multipliers, and what the inputs' changes do through them."""
-    (dv, cotangent), structure = vectors, jax.tree.structure(inputs)
-    links, q, v, _, loads = inputs
-    joints = structure.unflatten(changing).links.joints
+def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, dv: Array, cotangent: Array):
+    links, q, v, _, loads, _ = inputs
+    joints = jax.tree.structure(inputs).unflatten(changing).links.joints
     varied = tuple(any(jax.tree.leaves(j)) for j in joints)
     at = linearisation(tree, links, q, v, dv, varied, walk=batch)
     weights, twists = _solution(tree, links, at.kin, batch, cotangent)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
-    derivatives = jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
-    return weights, tuple(-x if wanted else None for wanted, x in zip(changing, derivatives, strict=True))
+    return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
 
 
 def _dense(tree: Tree, batch: bool) -> bool:
@@ -163,11 +100,11 @@ def _dense(tree: Tree, batch: bool) -> bool:
 def _solution(tree: Tree, links: Links, kin: TreeMotion, batch: bool, rhs: Array) -> tuple[Array, Column | None]:
     """`M^-1 rhs`, and the twists of bodies that moved with it where they come for free."""
     if _dense(tree, batch):
-        return _factorised(tree, links, kin)(rhs), None
+        return factorised(tree, links, kin)(rhs), None
     return articulated_accelerations(tree, links, kin, None, rhs)
 
 
-def _factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
+def factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
     """A function that applies the inverse of the mass matrix of a single mechanism, with one factorisation."""
     if _dense(tree, batch=False):
         lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
@@ -177,16 +114,14 @@ def _factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], 
 
 def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:
     """A function that applies the inverse of the mass matrix, with one factorisation; differentiable to any order."""
-    still = jnp.zeros(tree.n_velocities, links.mass.dtype)
-    nothing = tuple(jnp.zeros_like(x) for x in links.weight)
-    weightless = Links(links.joints, links.mass, links.inertia, nothing)
+    still, without_weight = jnp.zeros(tree.n_velocities, links.mass.dtype), links.weightless
     # Solves are differentiated as solutions of their equations, never through the factorisation.
     frozen = jax.lax.stop_gradient((links, q))
     kin = kinematics(tree, *frozen, still, local=True, walk=not _dense(tree, batch=False))
-    apply = _factorised(tree, frozen[0], kin)
+    apply = factorised(tree, frozen[0], kin)
 
     def multiply(x: Array) -> Array:
-        return inverse_dynamics(tree, weightless, q, still, x)
+        return inverse_dynamics(tree, without_weight, q, still, x)
 
     def solve(rhs: Array) -> Array:
         return jax.lax.custom_linear_solve(multiply, rhs, lambda _, b: apply(b), symmetric=True)

@@ -190,10 +190,10 @@ def evaluated_once(function, *args):
     Compilers would evaluate them anew in every one of those. They do not look into loops, so this is one of two rounds.
     """
     n = jax.tree.leaves(args)[0].shape[0]
-
-    def halves(x: Array) -> Array:
-        padded = jnp.concatenate([x, x[: n % 2]]) if n % 2 else x
-        return padded.reshape(2, -1, *x.shape[1:])
-
-    values = jax.lax.map(lambda xs: function(*xs), jax.tree.map(halves, args))
-    return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:n], values)
+    if n % 2 == 0:
+        values = jax.lax.map(lambda xs: function(*xs), jax.tree.map(lambda x: x.reshape(2, -1, *x.shape[1:]), args))
+        return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), values)
+    size = n // 2 + 1
+    half = lambda start: jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, start, size), args)  # noqa: E731
+    values = jax.lax.map(lambda start: function(*half(start)), jnp.asarray([0, n - size]))
+    return jax.tree.map(lambda y: jnp.concatenate([y[0], y[1, 1:]]) if n > 1 else y[0], values)

@@ -7,7 +7,6 @@ that no joint leads to (`roots`), then all velocities.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,8 @@ import numpy as np
 from jmbs.ephs import Block, FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, AbstractLowerPair, Rn
+from jmbs.multibody.closed_loops import ClosedLoops, closed_loops
+from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.loop_groups import LoopGroup, loop_groups
 from jmbs.multibody.recognise import Recognised
 from jmbs.multibody.row_plan import RowPlan, row_plan
@@ -41,16 +42,6 @@ class GroupSource:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FrictionSource:
-    """Friction of tree joints that heats the environment: batch, velocities `(n, k)`, and its place among the
-    irreversible components and the states of the environment."""
-
-    batch: int
-    velocities: np.ndarray
-    productions: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
     """See the module's docstring.
 
@@ -70,7 +61,7 @@ class Layout:
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind. `other_rows`: constraint rows that are not the tree's, theirs among
       them; `free_slots`, `general_rows`: unknown efforts and rows that are neither the tree's nor theirs; `rows`: how
-      all these are coupled.
+      all these are coupled. `closed`: what of this is known where these joints are all that is beside the tree.
     """
 
     tree: Tree
@@ -101,14 +92,7 @@ class Layout:
     other_rows: np.ndarray
     general_rows: np.ndarray
     rows: RowPlan
-
-    @functools.cached_property
-    def braked(self) -> np.ndarray:
-        """`(n_v,)`: which entry of all friction, source after source, acts on each velocity; one beyond: none."""
-        listed = _joined([source.velocities for source in self.friction])
-        place = np.full(self.tree.n_velocities, len(listed))
-        place[listed] = np.arange(len(listed))
-        return place
+    closed: ClosedLoops | None
 
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
@@ -126,7 +110,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     body_slots = np.stack([plan.slots[plan.junction_of[b.energy, "p"]] for b in bodies])
     rate_slots = _rate_slots(plan, joints, body_slots)
     sprung, spring_slots = _springs(plan, joints, start)
-    friction, entropies = _friction(plan, joints, start)
+    friction, entropies = friction_sources(plan, joints, start)
     others = _others(flat, plan, recognised)
     kept_slots = _joined([np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept])
     member = lambda path: plan.member_of[path]  # noqa: E731
@@ -168,6 +152,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         other_rows=other_rows,
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
+        closed=closed_loops(flat, plan, recognised, loops, others, kept, kept_slots),
     )
 
 
@@ -260,27 +245,6 @@ def _groups(flat, plan, recognised, joints, start, kept) -> tuple[tuple[JointGro
         groups.append(JointGroup(names, bodies, velocities, space))
         sources.append(GroupSource(constraints, of(before), of(after), backwards, flip, block, rows))
     return tuple(groups), tuple(sources)
-
-
-def _friction(plan: Plan, joints, start) -> tuple[tuple[FrictionSource, ...], dict[int, int]]:
-    """Known friction by batch, and for each slot of the environment which of its entropy productions goes there."""
-    by_batch: dict[int, list[tuple[int, int, Any]]] = {}
-    for i, joint in enumerate(joints):
-        if joint is not None and joint.friction is not None:
-            batch, member = plan.member_of[joint.friction]
-            by_batch.setdefault(batch, []).append((member, i, joint))
-    places = {path: n for n, path in enumerate(plan.irreversible)}
-    sources, entropies, count = [], {}, 0
-    for batch, entries in by_batch.items():
-        entries.sort(key=lambda entry: entry[0])
-        assert len(entries) == len(plan.batches[batch].paths)
-        velocities = np.stack([start[i] + np.arange(joint.freedom) for _, i, joint in entries])
-        productions = np.array([places[joint.friction] for _, _, joint in entries])
-        sources.append(FrictionSource(batch, velocities, productions))
-        for _, _, joint in entries:
-            entropies[int(plan.slots[plan.junction_of[joint.friction, "s"]][0])] = count
-            count += 1
-    return tuple(sources), entropies
 
 
 def _velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n) -> np.ndarray:

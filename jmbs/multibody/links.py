@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.lie import SE3, AbstractLowerPair, Free
+from jmbs.multibody.closing import Closing, closing_of
 from jmbs.multibody.joints import Frame, GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout
 from jmbs.multibody.loops import Split, split
@@ -27,11 +28,18 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     return Links(joints, mass, symmetric(inertia), vector(weight))
 
 
+def closing_joints(reference: ReferenceDAE, layout: Layout, splits: tuple[Split | None, ...]) -> Closing | None:
+    """Loop joints as `jmbs.multibody.closed_rates` takes them; None where it does not apply."""
+    if layout.closed is None:
+        return None
+    return closing_of([frames(reference, g.second) for g in layout.loops], [s for s in splits if s is not None])
+
+
 def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ...]:
     """How loop joints split the space of twists, by group; None where that changes as they move."""
     splits: list[Split | None] = []
     for group in layout.loops:
-        motion = _members(reference.components[group.constraint.batch], group.constraint).motion
+        motion = members(reference.components[group.constraint.batch], group.constraint).motion
         constant = isinstance(motion, AbstractLowerPair)
         splits.append(
             split(basis(motion, len(group.bodies), reference.reference_temperature.dtype)) if constant else None
@@ -46,10 +54,10 @@ def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     before, after = (_frame(frames(reference, part)) for part in (source.before, source.after))
     if not source.one_parameter:
         (segment,) = source.constraints
-        motion = _members(reference.components[segment.batch], segment).motion
+        motion = members(reference.components[segment.batch], segment).motion
         return GeneralJoints.of(motion, before, after, bool(source.reversed[0]))
     dtype = reference.reference_temperature.dtype
-    motions = [(_members(reference.components[s.batch], s).motion, len(s.members)) for s in source.constraints]
+    motions = [(members(reference.components[s.batch], s).motion, len(s.members)) for s in source.constraints]
     twist = jnp.concatenate([basis(motion, n, dtype) for motion, n in motions])[..., 0]
     twist = jnp.where(source.reversed[:, None], -twist, twist)
     return OneParameterJoints.of(before, (vector(twist[:, :3]), vector(twist[:, 3:])), after)
@@ -65,9 +73,10 @@ def _frame(poses: Array) -> Frame:
 
 
 def _gather(reference: ReferenceDAE, parts: tuple[Segment, ...], function: Callable):
-    values = [eqx.filter_vmap(function)(_members(reference.components[s.batch], s)) for s in parts]
+    values = [eqx.filter_vmap(function)(members(reference.components[s.batch], s)) for s in parts]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *values)
 
 
-def _members(component, segment: Segment):
+def members(component, segment: Segment):
+    """The members of a batch of components that a segment names."""
     return jax.tree.map(lambda leaf: leaf[segment.members] if eqx.is_array(leaf) else leaf, component)

@@ -91,9 +91,11 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
 
 
 def taken(entries: Entries, at: np.ndarray) -> Entries:
-    """The entries at places of the first axis; without a gather where these are all of them in order."""
+    """The entries at places of the first axis; without a gather where these follow each other."""
     if np.array_equal(at, np.arange(jax.tree.leaves(entries)[0].shape[0])):
         return entries
+    if len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
+        return jax.tree.map(lambda x: x[at[0] : at[0] + len(at)], entries)
     return jax.tree.map(lambda x: x[at], entries)
 
 

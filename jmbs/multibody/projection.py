@@ -12,10 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.dae import total_energy
+from jmbs.multibody.closed_rates import closed_projection
 from jmbs.multibody.constraints import Linear, condensed, linearised, multiplier_solver, still
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.multibody.dynamics import mass_solver
-from jmbs.multibody.loops import loop_rates
+from jmbs.multibody.loops import Split, loop_rates
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
@@ -26,6 +27,11 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """`y` moved onto the constraints beyond the tree, nearest in the mass metric; and the energy that this added, J."""
     if not dae.layout.other_rows.size:
         return y, jnp.zeros((), dae.dtype)
+    return closed_projection(dae, y) if dae.closed else coupled_projection(dae, t, y)
+
+
+def coupled_projection(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
+    """The same for whatever is beside the tree."""
     geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
     inverse_mass = mass_solver(dae.layout.tree, dae.links, dae.elements(y))
     linear = linearised(dae, t, y, geometry, push, inverse_mass)
@@ -53,7 +59,7 @@ class Correction(NamedTuple):
 def _correct_positions(dae: TreeDAE, y: Own, geometry: Geometry, push: Callable, correction: Correction) -> Own:
     reference, layout, s = dae.reference, dae.layout, geometry.structure
     gaps = reference.closures(geometry.x)
-    free, _, step = correction.by_impulse(condensed(layout, geometry.loops, gaps[layout.other_rows]))
+    free, _, step = correction.by_impulse(condensed(layout, _splits(geometry), gaps[layout.other_rows]))
     # Loop joints close the rest of their gaps, and what moves with free efforts does what its couplings say.
     rates = loop_rates(layout.loops, geometry.loops, push((*still(y), step[None])).stored[layout.body_slots])
     rates = [
@@ -73,10 +79,14 @@ def _correct_velocities(dae: TreeDAE, t, y: Own, correction: Correction) -> Own:
     geometry = geometry_of(dae, y)
     s = geometry.structure
     e = dae.reference.expand(t, s, geometry.stored, with_free(dae, geometry.known, nothing))
-    rows = condensed(dae.layout, geometry.loops, dae.reference.rows(t, s, e)[dae.layout.other_rows])
+    rows = condensed(dae.layout, _splits(geometry), dae.reference.rows(t, s, e)[dae.layout.other_rows])
     _, impulse, step = correction.by_impulse(rows)
     kept = -impulse @ correction.linear.kept
     return dae.retract(y, dae.velocity(jnp.zeros_like(step), step, _no_production(dae), kept))
+
+
+def _splits(geometry: Geometry) -> list[Split]:
+    return [loop.split for loop in geometry.loops]
 
 
 def _no_production(dae: TreeDAE) -> Array:

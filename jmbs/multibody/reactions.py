@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Rates
 from jmbs.linear import not_before, pseudo_inverse
-from jmbs.multibody.constraints import Couplings, TreeRates, multipliers_of
+from jmbs.multibody.constraints import Couplings, TreeRates, coupled_rates, multipliers_of
 from jmbs.multibody.couplings import Geometry, all_efforts, geometry_of
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
@@ -53,7 +53,7 @@ def seen(dae: TreeDAE, t, y: Own) -> Seen:
     """The state `y` as the reference semantics sees it, with multipliers of least norm."""
     t = jnp.asarray(t, dae.dtype)
     reference, layout = dae.reference, dae.layout
-    own = dae.rates(t, y)
+    own = coupled_rates(dae, t, y, None) if dae.coupled else dae.rates(t, y)
     couplings = own.couplings
     geometry = geometry_of(dae, y) if couplings is None else couplings.others.geometry
     twist = geometry.stored[layout.body_slots]

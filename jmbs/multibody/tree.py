@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -131,3 +132,8 @@ class Links(eqx.Module):
     mass: Array
     inertia: Symmetric
     weight: Vector
+
+    @property
+    def weightless(self) -> Links:
+        """The same without weight."""
+        return Links(self.joints, self.mass, self.inertia, tuple(jnp.zeros_like(x) for x in self.weight))

@@ -14,14 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow, each
+from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.lie import lift_blocks, retract_blocks
+from jmbs.multibody.closed_rates import closed_rates
+from jmbs.multibody.closing import Closing
 from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
+from jmbs.multibody.friction import friction_forces
 from jmbs.multibody.kinematics import joint_rates, kinematics
 from jmbs.multibody.layout import Layout
-from jmbs.multibody.links import links_of, splits_of
+from jmbs.multibody.links import closing_joints, links_of, splits_of
 from jmbs.multibody.loops import Split
 from jmbs.multibody.tree import Links
 from jmbs.spatial import scale, symmetric_times, transposed_times
@@ -34,12 +37,14 @@ class TreeDAE(eqx.Module):
     """The tree formulation; offers to solvers what `ReferenceDAE` offers, on a state of its own.
 
     **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
-    `splits` of loop joints by group, None where their tangent is not constant.
+    `splits` of loop joints by group, None where their tangent is not constant; and these
+    joints as `closing`, None where they are not all that is beside the tree.
     """
 
     reference: ReferenceDAE
     links: Links
     splits: tuple[Split | None, ...]
+    closing: Closing | None
     layout: Layout = eqx.field(static=True)
 
     @property
@@ -57,6 +62,11 @@ class TreeDAE(eqx.Module):
     def coupled(self) -> bool:
         """Whether anything but simple drives acts on the tree."""
         return bool(self.layout.others) or len(self.simple_drives) < len(self.reference.drives)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing but joints that close loops, and simple drives, act on the tree."""
+        return self.closing is not None and len(self.simple_drives) == len(self.reference.drives)
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -102,6 +112,8 @@ class TreeDAE(eqx.Module):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """The right-hand side; `stabilisation` is added to the derivative of the constraint rows beyond the tree."""
         t = jnp.asarray(t, self.dtype)
+        if self.closed:
+            return closed_rates(self, t, y, stabilisation)
         if self.coupled:
             return coupled_rates(self, t, y, stabilisation)
         forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
@@ -113,25 +125,14 @@ class TreeDAE(eqx.Module):
 
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
-        reference = self.reference
-        braking, productions = [], [jnp.zeros(0, self.dtype)]
-        supplied = dissipated = jnp.zeros((), self.dtype)
-        for source in self.layout.friction:
-            u = v[source.velocities]
-            batch, component = reference.plan.batches[source.batch], reference.components[source.batch]
-            force = each(batch, lambda c, u: c.force(u), component, u)
-            braking.append(force.ravel())
-            heat = jnp.sum(force * u, axis=1)
-            productions.append(heat / reference.reference_temperature)
-            dissipated = dissipated + jnp.sum(heat)
-        # One after the other, then nothing, and from there to the velocities.
-        forces = -jnp.concatenate([*braking, jnp.zeros(1, self.dtype)])[self.layout.braked]
+        friction = friction_forces(self.reference, self.layout.friction, v)
+        forces, supplied = -friction.forces, jnp.zeros((), self.dtype)
         for port in self.simple_drives:
             velocities = self.layout.driven[port]
-            force = reference.drives[port].flow(t, None)
+            force = self.reference.drives[port].flow(t, None)
             forces = _added(forces, velocities, force)
             supplied = supplied + force @ v[velocities]
-        return forces, jnp.concatenate(productions), (supplied, dissipated)
+        return forces, friction.production, (supplied, friction.dissipated)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
         """All generalised forces but those of constraints, and wrenches on bodies in their axes (None if none acts)."""
@@ -171,4 +172,5 @@ def _added(total: Array, places: np.ndarray, value: Array) -> Array:
 
 def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
     """The tree formulation of a system at its present parameters; differentiable."""
-    return TreeDAE(reference, links_of(reference, layout), splits_of(reference, layout), layout)
+    splits = splits_of(reference, layout)
+    return TreeDAE(reference, links_of(reference, layout), splits, closing_joints(reference, layout, splits), layout)

@@ -21,6 +21,13 @@ def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree
     if _is_chain(forest):
         return jax.lax.scan(step, start, xs)[1]
     load, store, count = forest.shelves
+    if count == 0:
+
+        def follow(before, x):
+            x, follows = x
+            return step(jax.tree.map(lambda b, s: jnp.where(follows, b, s), before, start), x)
+
+        return jax.lax.scan(follow, start, (xs, _follows(forest)))[1]
     # The last row keeps the start, for roots.
     shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 1, *x.shape)), start)
 
@@ -44,6 +51,14 @@ def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
     if _is_chain(forest):
         return jax.lax.scan(step, none, xs, reverse=True)[1]
     load, store, count = forest.shelves
+    if count == 0:
+
+        def lead(behind, x):
+            x, follows = x
+            up, y = step(behind, x)
+            return jax.tree.map(lambda u: jnp.where(follows, u, jnp.zeros_like(u)), up), y
+
+        return jax.lax.scan(lead, none, (xs, _follows(forest)), reverse=True)[1]
     # The last row stays empty, for nodes without a waiting child.
     shelves = jax.tree.map(lambda x: jnp.broadcast_to(x, (count + 1, *x.shape)), none)
 

@@ -46,6 +46,7 @@ from jmbs.library.mechanics.joint import (
     closure_gap,
     joint,
     joint_closure,
+    joint_residual,
     relative_momentum,
 )
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
@@ -127,6 +128,7 @@ __all__ = [
     "is_number",
     "joint",
     "joint_closure",
+    "joint_residual",
     "make_placement",
     "momentum_quantity",
     "motion_of",

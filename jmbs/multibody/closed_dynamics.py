@@ -1,0 +1,153 @@
+"""Forward dynamics of trees with loops that joints close: accelerations and multipliers at once.
+
+    M(q) dv + b(q, v) + J^T mu = forces,      d/dt (J v) = -drift,      J = W^T (first - second body's twist)
+
+Derivatives are those of these equations at the solution, see `jmbs.multibody.implicit`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.linear import definite_solver_of_many, products
+from jmbs.multibody.articulated import articulated_factor, articulated_solve
+from jmbs.multibody.batches import Inputs
+from jmbs.multibody.closing import Closing, Loops, by_joint, closing_jacobian, drift, gaps, less_transmitted
+from jmbs.multibody.dynamics import factorised
+from jmbs.multibody.implicit import Equations, pulled_back, solution
+from jmbs.multibody.joints import Column
+from jmbs.multibody.kinematics import TreeMotion, kinematics
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces
+from jmbs.multibody.row_blocks import block_solver, by_colour, in_blocks
+from jmbs.multibody.row_plan import RowPlan
+from jmbs.multibody.tree import Links, Tree
+from jmbs.spatial import add
+
+DENSE_ROWS = 24
+"""Up to so many rows the systems of a batch are solved together, without regard to zeros in them."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClosedTree:
+    """A `tree`, the joints that close `loops` in it, and how their rows are coupled."""
+
+    tree: Tree
+    loops: Loops
+    rows: RowPlan
+
+
+class LoopInputs(NamedTuple):
+    """**Arguments:** the parameters of the `joints` that close loops; `efforts` at their rates, given by others; and
+    `drift`, an additional rate of the rows."""
+
+    joints: Closing
+    efforts: Float[Array, " rates"]
+    drift: Float[Array, " m"]
+
+
+def closed_dynamics(
+    closed: ClosedTree,
+    links: Links,
+    q: tuple[Array, ...],
+    v: Float[Array, " n_v"],
+    forces: Float[Array, " n_v"],
+    closure: LoopInputs,
+) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
+    """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces` as in `forward_dynamics`."""
+    equations = Equations(
+        closed.tree,
+        functools.partial(_residual, closed),
+        functools.partial(_value, closed),
+        functools.partial(_solve, closed),
+        functools.partial(_pull, closed),
+    )
+    n_v = closed.tree.n_velocities
+    x = solution(equations, Inputs(links, q, v, forces, None, closure), n_v + len(closure.drift))
+    return x[:n_v], x[n_v:]
+
+
+def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
+    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
+    dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
+    kin = kinematics(tree, links, q, v, dv, walk=True, differentiable=True)
+    needed = _needed(closed, links, kin, closure, multipliers)
+    rest = generalised_forces(tree, kin, needed, walk=True) - forces
+    return jnp.concatenate([rest, _drift(closed, kin, closure)])
+
+
+def _value(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
+    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
+    kin = kinematics(tree, links, q, v, walk=batch)
+    needed = _needed(closed, links, kin, closure, None)
+    free = forces - generalised_forces(tree, kin, needed, walk=batch)
+    return _solution(closed, batch, links, closure, kin, free, -_drift(closed, kin, closure))
+
+
+def _solve(closed: ClosedTree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
+    n_v = closed.tree.n_velocities
+    kin = kinematics(closed.tree, inputs.links, inputs.q, inputs.v, walk=batch)
+    return _solution(closed, batch, inputs.links, inputs.closure, kin, rhs[:n_v], rhs[n_v:])
+
+
+def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
+    weights = _solve(closed, batch, inputs, x, cotangent)
+    return weights, pulled_back(functools.partial(_residual, closed), changing, inputs, x, weights)
+
+
+def _needed(
+    closed: ClosedTree, links: Links, kin: TreeMotion, closure: LoopInputs, multipliers: Array | None
+) -> Column:
+    """What bodies need beyond what loop joints transmit along their tangents and, if given, by multipliers."""
+    loops, joints = closed.loops, closure.joints
+    n = len(loops.bodies)
+    wrenches = by_joint(joints.inverse, -closure.efforts, loops.rates, n)
+    if multipliers is not None:
+        more = by_joint(joints.normal, multipliers, loops.rows, n)
+        wrenches = add(wrenches[0], more[0]), add(wrenches[1], more[1])
+    return less_transmitted(kin.bodies, loops, joints, body_wrenches(links, kin), wrenches)
+
+
+def _drift(closed: ClosedTree, kin: TreeMotion, closure: LoopInputs) -> Array:
+    """The rate of the rows, as fast as the velocities of `kin` change."""
+    gap = gaps(kin.bodies, closed.loops, closure.joints)
+    return drift(gap, closed.loops, closure.joints) + closure.drift
+
+
+def _solution(
+    closed: ClosedTree, batch: bool, links: Links, closure: LoopInputs, kin: TreeMotion, forces: Array, rates: Array
+) -> Array:
+    """`(a, mu)` with `M a + J^T mu = forces` and `J a = rates`."""
+    tree, rows = closed.tree, closed.rows
+    J = closing_jacobian(tree, kin, closed.loops, closure.joints)
+    if batch:
+        return _solution_of_many(closed, links, kin, J, forces, rates)
+    inverse = factorised(tree, links, kin)
+    response = jax.vmap(inverse)(by_colour(rows, J))
+    A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
+    a = inverse(forces)
+    multipliers = block_solver(rows, A)(J @ a - rates)
+    return jnp.concatenate([a - inverse(multipliers @ J), multipliers])
+
+
+def _solution_of_many(
+    closed: ClosedTree, links: Links, kin: TreeMotion, J: Float[Array, "m n_v b"], forces: Array, rates: Array
+) -> Array:
+    """The same with a batch axis, last."""
+    tree, rows = closed.tree, closed.rows
+    factor, columns = articulated_factor(tree, links, kin), jnp.swapaxes(J, 0, 1)
+    right = jnp.concatenate([forces[:, None], jnp.swapaxes(by_colour(rows, J), 0, 1)], axis=1)
+    response = articulated_solve(tree, factor, right)
+    a, response = response[:, 0], response[:, 1:]
+    A, gap = products(J, response), products(J, a) - rates
+    if len(rows.blocks) == 1 and len(J) <= DENSE_ROWS:
+        multipliers = definite_solver_of_many(A)(gap)
+        return jnp.concatenate([a - products(response, multipliers), multipliers])
+    one = lambda A, b: block_solver(rows, in_blocks(rows, A))(b)  # noqa: E731
+    multipliers = jax.vmap(one, in_axes=-1, out_axes=-1)(A, gap)
+    return jnp.concatenate([a - articulated_solve(tree, factor, products(columns, multipliers)), multipliers])

@@ -1,0 +1,139 @@
+"""Rates and projection of trees beside which there are loop joints and nothing else, see `ClosedLoops`.
+
+They say what `jmbs.multibody.constraints` and `projection` say for any coupling, without the reference semantics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.dae import total_energy
+from jmbs.ephs import Power
+from jmbs.library.mechanics import joint_residual
+from jmbs.multibody.body_motions import body_motions
+from jmbs.multibody.closed_dynamics import ClosedTree, LoopInputs, closed_dynamics
+from jmbs.multibody.closing import Closing, gaps, loops_of, of_bodies, rates_and_rows
+from jmbs.multibody.constraints import TreeRates, condensed
+from jmbs.multibody.friction import friction_forces
+from jmbs.multibody.joints import Frame
+from jmbs.multibody.links import frames, members
+from jmbs.multibody.loops import Split
+from jmbs.spatial import Motion, add, matrix, multiply, subtract, times, transpose, transposed_times, vector
+
+if TYPE_CHECKING:
+    from jmbs.multibody.tree_dae import Own, TreeDAE
+
+
+def closed_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
+    """The rates of a tree with loops; `stabilisation` as in `TreeDAE.rates`."""
+    layout, v = dae.layout, y[-1][0]
+    assert layout.closed is not None
+    forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
+    rates, rows = _rates_and_rows(dae, y, v)
+    friction = friction_forces(dae.reference, layout.closed.friction, rates)
+    drift = jnp.zeros_like(rows) if stabilisation is None else condensed(layout, _splits(dae), stabilisation)
+    closure = LoopInputs(_joints(dae), friction.forces, drift)
+    dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure)
+    whole = jnp.concatenate([production, friction.production])[layout.production_source]
+    power = Power(supplied, dissipated + friction.dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
+    return TreeRates(dae.velocity(v, dv, production, _kept(dae, rates, friction.production)), power, dv, None)
+
+
+def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
+    """See `jmbs.multibody.projection.project`."""
+    v, splits = y[-1][0], _splits(dae)
+    still, open_by = jnp.zeros_like(v), _closures(dae, y)
+    normal = [jnp.einsum("nim,ni->nm", s.normal, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
+    step = _impulse(dae, y, jnp.concatenate(normal))
+    # The joints close the rest of their gaps.
+    rates, _ = _rates_and_rows(dae, y, step)
+    along = [jnp.einsum("nki,ni->nk", s.inverse, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
+    moved = _moved(dae, y, step, still, rates - jnp.concatenate(along))
+    _, rows = _rates_and_rows(dae, moved, v)
+    moved = _moved(dae, moved, still, _impulse(dae, y, rows), jnp.zeros_like(rates))
+    before, after = (total_energy(dae.reference, dae.expanded(z)[0]) for z in (y, moved))
+    return moved, after - before
+
+
+def _closed_tree(dae: TreeDAE) -> ClosedTree:
+    return ClosedTree(dae.layout.tree, loops_of(dae.layout.loops), dae.layout.rows)
+
+
+def _rates_and_rows(dae: TreeDAE, y: Own, v: Array) -> tuple[Array, Array]:
+    """The rates of loop joints, and the rows, at velocities `v`."""
+    loops, joints = loops_of(dae.layout.loops), _joints(dae)
+    return rates_and_rows(gaps(_motion(dae, y, v), loops, joints), loops, joints)
+
+
+def _joints(dae: TreeDAE) -> Closing:
+    assert dae.closing is not None
+    return dae.closing
+
+
+def _splits(dae: TreeDAE) -> list[Split]:
+    return [split for split in dae.splits if split is not None]
+
+
+def _motion(dae: TreeDAE, y: Own, v: Array) -> Motion:
+    return body_motions(dae.layout.tree, dae.links, dae.elements(y), v)
+
+
+def _kept(dae: TreeDAE, rates: Array, production: Array) -> Float[Array, " kept"]:
+    """The rates of the blocks that stay: loop joints by theirs, the environment by what friction produces."""
+    assert dae.layout.closed is not None
+    return jnp.concatenate([rates, production, jnp.zeros(1, dae.dtype)])[dae.layout.closed.kept_source]
+
+
+def _moved(dae: TreeDAE, y: Own, step: Array, change: Array, rates: Array) -> Own:
+    """`y` moved along velocities, velocities changed, and loop joints moved along their rates."""
+    assert dae.layout.closed is not None
+    own, others = (sum(s.productions.size for s in f) for f in (dae.layout.friction, dae.layout.closed.friction))
+    kept = _kept(dae, rates, jnp.zeros(others, dae.dtype))
+    return dae.retract(y, dae.velocity(step, change, jnp.zeros(own, dae.dtype), kept))
+
+
+def _impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
+    still = jnp.zeros(dae.layout.tree.n_velocities, dae.dtype)
+    n_rates = sum(group.rates.size for group in dae.layout.loops)
+    closure = LoopInputs(_joints(dae), jnp.zeros(n_rates, dae.dtype), rows)
+    # Without motion and weight, the accelerations that annul a drift are those of an impulse.
+    links = dae.links.weightless
+    return closed_dynamics(_closed_tree(dae), links, dae.elements(y), still, still, closure)[0]
+
+
+def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
+    """By how much loop joints are open, group by group: see `jmbs.library.mechanics.joint_closure`."""
+    closed, reference, motion = dae.layout.closed, dae.reference, _motion(dae, y, y[-1][0])
+    assert closed is not None
+    found = []
+    for group, (block, rows) in zip(dae.layout.loops, closed.elements, strict=True):
+        joints = members(reference.components[group.constraint.batch], group.constraint)
+        inclusion = eqx.filter_vmap(lambda _, m, q: m.inclusion(q))(np.arange(len(rows)), joints.motion, y[block][rows])
+        first, second = (
+            _frame(of_bodies(motion, group.bodies[:, end]), frames(reference, offsets))
+            for end, offsets in ((0, group.first), (1, group.second))
+        )
+        R, p = _followed(first, (matrix(inclusion[..., :3]), vector(inclusion[..., 3])))
+        turned = multiply(transpose(R), second[0])
+        shift = transposed_times(R, subtract(second[1], p))
+        rotation, position = jnp.stack(turned, axis=-1).reshape(-1, 3, 3), jnp.stack(shift, axis=-1)
+        error = jnp.concatenate([rotation, position[..., None]], axis=-1)
+        found.append(jax.vmap(joint_residual)(error))
+    return found
+
+
+def _frame(motion: Motion, offset: Float[Array, "n 3 4"]) -> Frame:
+    return _followed((motion.rotation, motion.position), (matrix(offset[..., :3]), vector(offset[..., 3])))
+
+
+def _followed(first: Frame, second: Frame) -> Frame:
+    """The pose of a frame that stands in another."""
+    (R, p), (own, place) = first, second
+    return multiply(R, own), add(p, times(R, place))

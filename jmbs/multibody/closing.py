@@ -1,0 +1,203 @@
+"""Joints that close loops as the recursions see them: in components, by what the two bodies' motions differ in.
+
+With the velocities of both bodies at the joint's frame on the second one, in that body's axes, the first's less the
+second's, `g`,
+
+    rates of the joint  u = -S^+ g,      rows  r = W^T g,      W^T S = 0,
+
+for tangents S that are constant there, as those of lower pairs are. Rows and rates are numbered joint by joint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.multibody.joints import Column, evaluated_once
+from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.loop_groups import LoopGroup
+from jmbs.multibody.loops import Split
+from jmbs.multibody.mass_matrix import about_origin
+from jmbs.multibody.paths import select, taken
+from jmbs.multibody.tree import Tree
+from jmbs.spatial import (
+    Motion,
+    Vector,
+    add,
+    cross,
+    matrix,
+    power,
+    scale,
+    subtract,
+    times,
+    transposed_times,
+    vector,
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Loops:
+    """**Arguments:** the `bodies` (n, 2) that joints connect, -1 for the ground; the joint of each of their `rows` (m,)
+    and of each of their `rates` (k,)."""
+
+    bodies: np.ndarray
+    rows: np.ndarray
+    rates: np.ndarray
+
+
+class Closing(NamedTuple):
+    """The parameters of these joints, in axes of their second bodies: `place` (n, ...) of the joint's frame, m; the
+    columns `normal` (m, ...) of W, orthonormal by joint; the rows `inverse` (k, ...) of S^+."""
+
+    place: Vector
+    normal: Column
+    inverse: Column
+
+
+def loops_of(groups: tuple[LoopGroup, ...]) -> Loops:
+    """All groups, one after the other."""
+    rates = np.concatenate([np.full(len(g.bodies), g.rates.shape[1]) for g in groups])
+    joints = np.arange(len(rates))
+    return Loops(np.concatenate([g.bodies for g in groups]), np.repeat(joints, 6 - rates), np.repeat(joints, rates))
+
+
+def closing_of(frames: list[Float[Array, "n 3 4"]], splits: list[Split]) -> Closing:
+    """**Arguments:** by group, the joints' frames in their second bodies, and how they split the space of twists."""
+    frame = jnp.concatenate(frames)
+
+    def turned(parts: list[Float[Array, "n m 6"]]) -> Column:
+        rows = jnp.concatenate([part.reshape(-1, 6) for part in parts])
+        axes = [jnp.repeat(f[..., :3], part.shape[1], axis=0) for f, part in zip(frames, parts, strict=True)]
+        R = matrix(jnp.concatenate(axes))
+        return times(R, vector(rows[:, :3])), times(R, vector(rows[:, 3:]))
+
+    normal, inverse = [jnp.swapaxes(s.normal, 1, 2) for s in splits], [s.inverse for s in splits]
+    return Closing(vector(frame[..., 3]), turned(normal), turned(inverse))
+
+
+class Gap(NamedTuple):
+    """How two bodies that a joint connects move relative to each other: `g`, and its `rate` as an observer at rest sees
+    it; both in the second body's axes, whose spin there is `spin`."""
+
+    twist: Column
+    rate: Column
+    spin: Vector
+
+
+def gaps(motion: Motion, loops: Loops, closing: Closing) -> Gap:
+    """See `Gap`; entries `(n, ...)`."""
+    return _once(motion)(_gap, *_ends(motion, loops), closing.place)
+
+
+def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
+    arm = times(second.rotation, place)
+    velocity = add(second.velocity, cross(second.spin, arm))
+    acceleration = add(second.acceleration, cross(second.spin_rate, arm))
+    acceleration = add(acceleration, cross(second.spin, subtract(velocity, second.velocity)))
+    reach = subtract(add(second.position, arm), first.position)
+    carried = add(first.acceleration, cross(first.spin_rate, reach))
+    carried = add(carried, cross(first.spin, subtract(velocity, first.velocity)))
+    twist = subtract(first.spin, second.spin), subtract(add(first.velocity, cross(first.spin, reach)), velocity)
+    rate = subtract(first.spin_rate, second.spin_rate), subtract(carried, acceleration)
+    own = lambda x: transposed_times(second.rotation, x)  # noqa: E731
+    return Gap((own(twist[0]), own(twist[1])), (own(rate[0]), own(rate[1])), own(second.spin))
+
+
+def rates_and_rows(gap: Gap, loops: Loops, closing: Closing) -> tuple[Float[Array, "k *b"], Float[Array, "m *b"]]:
+    """Rates `u` and rows `r` of all joints."""
+    return -power(closing.inverse, taken(gap.twist, loops.rates)), power(closing.normal, taken(gap.twist, loops.rows))
+
+
+def drift(gap: Gap, loops: Loops, closing: Closing) -> Float[Array, "m *b"]:
+    """The rates of the rows as an observer at rest sees them: with the second body a violation would turn along."""
+    violation = power(closing.normal, taken(gap.twist, loops.rows))
+    normal = by_joint(closing.normal, violation, loops.rows, len(loops.bodies))
+    along = subtract(gap.twist[0], normal[0]), subtract(gap.twist[1], normal[1])
+    turning = cross(gap.spin, along[0]), cross(gap.spin, along[1])
+    change = subtract(gap.rate[0], turning[0]), subtract(gap.rate[1], turning[1])
+    return power(closing.normal, taken(change, loops.rows))
+
+
+def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Column:
+    """For each of n joints the sum of its columns times their factors; `joints` says whose they are, in order."""
+    angular, linear = (tuple(_sums(x * factors, joints, n) for x in part) for part in columns)
+    return angular, linear
+
+
+def _sums(x: Array, joints: np.ndarray, n: int) -> Array:
+    """The sums over each joint's entries, which follow each other."""
+    count = np.bincount(joints, minlength=n)
+    first, total = np.cumsum(count) - count, jnp.zeros((n, *x.shape[1:]), x.dtype)
+    for i in range(count.max(initial=0)):
+        total = total + select(i < count, taken(x, np.where(i < count, first + i, 0)), jnp.zeros_like(total))
+    return total
+
+
+def closing_jacobian(tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing) -> Float[Array, "m n_v *b"]:
+    """The rows as functions of the tree's velocities."""
+    second = of_bodies(kin.bodies, loops.bodies[loops.rows, 1])
+    ends = tree.moving(loops.bodies[loops.rows]).astype(int)
+    sign = jnp.asarray(ends[:, 0] - ends[:, 1], kin.bodies.spin[0].dtype)
+    columns = jax.tree.map(lambda x: x[None], about_origin(tree, kin))
+
+    def row(motion: Motion, place: Vector, normal: Column, sign: Array) -> Array:
+        at = add(motion.position, times(motion.rotation, place))
+        angular, linear = (times(motion.rotation, x) for x in normal)
+        wrench = add(angular, cross(at, linear)), linear
+        angular, linear = (tuple(x[:, None] for x in part) for part in wrench)
+        return sign * power((angular, linear), columns)
+
+    sign = sign.reshape(sign.shape + (1,) * (kin.bodies.spin[0].ndim - 1))
+    return _once(kin.bodies)(row, second, taken(closing.place, loops.rows), closing.normal, sign)
+
+
+def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
+    """The wrenches that bodies need beyond those that joints transmit: on the second bodies, less on the first.
+
+    **Arguments:** `needed`: world axes, about centres of mass; `wrenches` (n, ...), the second bodies' axes, about the
+    joint's frame.
+    """
+    torque, force = needed
+    first, second = _ends(motion, loops)
+    arm = times(second.rotation, closing.place)
+    reach = subtract(add(second.position, arm), first.position)
+    moment, push = (times(second.rotation, part) for part in wrenches)
+    for end, sign, lever in ((0, 1.0, reach), (1, -1.0, arm)):
+        given = scale(sign, add(moment, cross(lever, push))), scale(sign, push)
+        torque, force = (
+            tuple(x + _on_bodies(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
+            for pair in zip((torque, force), given, strict=True)
+        )
+    return torque, force
+
+
+def _ends(motion: Motion, loops: Loops) -> tuple[Motion, Motion]:
+    return of_bodies(motion, loops.bodies[:, 0]), of_bodies(motion, loops.bodies[:, 1])
+
+
+def of_bodies(motion: Motion, bodies: np.ndarray) -> Motion:
+    """Motions of bodies; the ground, -1, is at rest at the origin."""
+    on = bodies >= 0
+    rotation, *vectors = taken(motion, np.maximum(bodies, 0))
+    if on.all():
+        return Motion(rotation, *vectors)
+    unit = tuple(jnp.full_like(x, entry) for x, entry in zip(rotation, np.eye(3).ravel(), strict=True))
+    still = jax.tree.map(jnp.zeros_like, vectors)
+    return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit, *still))
+
+
+def _on_bodies(x: Array, bodies: np.ndarray, n: int) -> Array:
+    """The sums of what acts on each of n bodies; what acts on the ground is left out."""
+    held = np.flatnonzero(bodies >= 0)
+    return jnp.zeros((n, *x.shape[1:]), x.dtype).at[bodies[held]].add(taken(x, held))
+
+
+def _once(motion: Motion) -> Callable:
+    """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
+    return evaluated_once if motion.spin[0].ndim > 1 else lambda function, *args: function(*args)

@@ -1,0 +1,147 @@
+"""Values that are defined by equations, `residual(inputs, x) = 0`, with derivatives by rule in every mode and order.
+
+The derivative solves the linear system `d residual = 0` for the change of `x`, at the solution: how the solution was
+found is never differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.arrays import changing_zero
+from jmbs.multibody.adjoint import along_tangents
+from jmbs.multibody.batches import Batchable, Changes, Inputs
+from jmbs.multibody.kept_rule import kept_rule
+from jmbs.multibody.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations of a tree's motion for a vector `x`. `batch` says that arrays have a batch axis, see `Batchable`.
+
+    **Arguments:**
+
+    - `residual(inputs, x)`: what shall vanish; JAX differentiates it.
+    - `value(batch, inputs)`: the solution `x`.
+    - `solve(batch, inputs, x, rhs)`: the change of `x` that makes the residual change by `rhs`.
+    - `pull(changing, batch, inputs, x, cotangent)`: weights of the residual, by the transposed of `solve`, and the
+      gradient of the weighted residual by the inputs' leaves (anything where these are not `changing`).
+    """
+
+    tree: Tree
+    residual: Callable[[Inputs, Array], Array]
+    value: Callable[[bool, Inputs], Array]
+    solve: Callable[[bool, Inputs, Array, Array], Array]
+    pull: Callable[[tuple[bool, ...], bool, Inputs, Array, Array], tuple[Array, list[Array]]]
+
+
+def solution(equations: Equations, inputs: Inputs, size: int) -> Float[Array, " size"]:
+    """The solution `x`."""
+    leaves, structure = jax.tree.flatten(inputs)
+    value = Batchable(lambda batch, inputs, _, __: (equations.value(batch, inputs), ()), (), size)
+
+    def function(*leaves: Array) -> Array:
+        return value(structure.unflatten(leaves), (), ())[0]
+
+    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
+        inputs = structure.unflatten(leaves)
+        x = solution(equations, inputs, size)
+        return x, _rate_of_solution(equations, inputs, x, changes)
+
+    return kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
+
+
+def pulled_back(
+    residual: Callable[[Inputs, Array], Array],
+    changing: tuple[bool, ...],
+    inputs: Inputs,
+    x: Array,
+    weights: Array,
+) -> list[Array]:
+    """The gradient of `weights @ residual` by the leaves that change, in their places, as `Equations.pull` gives it."""
+    leaves = jax.tree.leaves(inputs)
+    which = [k for k, wanted in enumerate(changing) if wanted]
+    changed = [leaves[k] for k in which]
+    (derivatives,) = jax.vjp(lambda changed: residual(_with(inputs, which, changed), x), changed)[1](weights)
+    return jax.tree.leaves(_with(inputs, which, derivatives))
+
+
+def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:
+    """The inputs with some leaves exchanged."""
+    leaves, structure = jax.tree.flatten(inputs)
+    for k, leaf in zip(which, changed, strict=True):
+        leaves[k] = leaf
+    return structure.unflatten(leaves)
+
+
+def _rate_of_solution(equations: Equations, inputs: Inputs, x: Array, changes: Changes) -> Array:
+    """How `x` changes with the inputs.
+
+    It solves the linear system also for the inputs' changes, so that these are its right-hand side. JAX differentiates,
+    transposes and batches linear systems; how this one and its transpose are solved is said here.
+    """
+    changing = tuple(change is not None for change in changes)
+    if not any(changing):
+        return jnp.zeros_like(x)
+    # JAX transposes a linear system only if its whole right-hand side is linear in what changes.
+    nothing = jnp.broadcast_to(changing_zero(changes, x.dtype), x.shape)
+
+    def system(unknown):
+        rates, changes = unknown
+        return _residual_rate(equations, inputs, x, changes, rates), changes
+
+    def solve(_, given):
+        rhs, changes = given
+        solved = Batchable(functools.partial(_solved, equations), changing, len(x))
+        return solved(inputs, (x, rhs), changes)[0], changes
+
+    def solve_transposed(_, given):
+        cotangent, others = given
+        solved = Batchable(functools.partial(_solved_transposed, equations, changing), changing, len(x), True)
+        weights, derivatives = solved(inputs, (x, cotangent), ())
+        return weights, jax.tree.map(jnp.add, others, derivatives)
+
+    return jax.lax.custom_linear_solve(system, (nothing, changes), solve, solve_transposed)[0]
+
+
+def _residual_rate(equations: Equations, inputs: Inputs, x: Array, changes: Changes, rates: Array | None) -> Array:
+    """How the residual changes with the inputs and, if given, the `rates` of `x`.
+
+    Elements change along their tangents only: so do derivatives backwards, and this is what JAX differentiates again.
+    """
+    leaves = jax.tree.leaves(inputs)
+    spaces = dict(enumerate((g.space for g in equations.tree.groups), len(jax.tree.leaves(inputs.links))))
+    which = [k for k, change in enumerate(changes) if change is not None]
+
+    def residual(changed: list[Array], x: Array) -> Array:
+        return equations.residual(_with(inputs, which, changed), x)
+
+    at = [leaves[k] for k in which]
+    along = [
+        along_tangents(spaces[k], leaves[k], change) if k in spaces else change
+        for k, change in enumerate(changes)
+        if change is not None
+    ]
+    if rates is None:
+        return jax.jvp(lambda changed: residual(changed, x), (at,), (along,))[1]
+    return jax.jvp(residual, (at, x), (along, rates))[1]
+
+
+def _solved(equations: Equations, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
+    """The change of `x` that makes the residual change by the right-hand side."""
+    x, rhs = vectors
+    return equations.solve(batch, inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
+
+
+def _solved_transposed(
+    equations: Equations, changing: tuple[bool, ...], batch: bool, inputs: Inputs, vectors, _
+) -> tuple[Array, Changes]:
+    """The residual's multipliers, and what the inputs' changes do through them."""
+    weights, derivatives = equations.pull(changing, batch, inputs, *vectors)
+    return weights, tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))

@@ -1,0 +1,146 @@
+"""Two roads, one answer: trees with loops alone, by recursions along the batch, and by the general coupled equations.
+
+Values and derivatives in both modes, of members of a batch and of one mechanism alone; loops through the ground and
+between bodies, redundant ones, and rows in blocks.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import n_four_bar, random_mechanism
+
+import jmbs
+from jmbs.multibody import tree_dae
+from jmbs.multibody.closed_rates import closed_projection, closed_rates
+from jmbs.multibody.constraints import coupled_rates
+from jmbs.multibody.projection import coupled_projection
+from jmbs.simulation.state import to_internal
+
+MECHANISMS = {
+    "redundant": lambda: n_four_bar(1),
+    "blocks": lambda: n_four_bar(3),
+    "screw": lambda: random_mechanism(6, 6, 2),
+    "spherical": lambda: random_mechanism(9, 12, 2),
+    "cylindrical": lambda: random_mechanism(12, 5, 1),
+}
+FAST = ["redundant", "cylindrical"]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in FAST]
+MEMBERS = 2
+CHANGED = ("mass", "inertia", "friction/viscous", "gravity")
+
+
+class Case:
+    """A mechanism with random friction, and states of it in motion, consistent ones and some beside the constraints."""
+
+    def __init__(self, name: str):
+        self.rng = np.random.default_rng(0)
+        self.model = jmbs.compile(MECHANISMS[name]())
+        values = {
+            path: jnp.asarray(self.rng.uniform(0.1, 0.3, np.shape(entry["value"])))
+            for path, entry in self.model.parameters().items()
+            if path.endswith("friction/viscous")
+        }
+        self.model = self.model.with_parameters(values)
+        self.dae = tree_dae(self.model.dae, self.model.tree)
+        assert self.dae.closed
+        y = self.dae.start(to_internal(self.model.dae, self.model.initial_state()))
+        self.y = jax.tree.map(lambda *x: jnp.stack(x), *(self._moved(y) for _ in range(MEMBERS)))
+
+    def _moved(self, y):
+        n = self.dae.layout.n
+        project = eqx.filter_jit(coupled_projection)
+        for size in (0.3, 0.3, *(0.0,) * 6):
+            y, _ = project(self.dae, 0.0, self.dae.retract(y, jnp.asarray(size * self.rng.normal(size=n))))
+        return y
+
+
+@pytest.fixture(scope="module", params=FAST + SLOW)
+def case(request):
+    yield Case(request.param)
+    jax.clear_caches()
+
+
+def road(case, function, closed: bool, together: bool):
+    """`(line, steps)` to values and their slopes along the line of parameters and each member's step.
+
+    And, of the closed road, to the slope of a weighted sum, by them and by its gradient. Of all members `together`, or
+    of one after the other.
+    """
+    entries = {p: e["value"] for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
+
+    @eqx.filter_jit
+    def evaluated(model, y, line, steps):
+        def of_member(y, direction):
+            def values(entries, step):
+                dae = tree_dae(model.with_parameters(entries).dae, case.model.tree)
+                found = function(dae, dae.retract(y, step), closed)
+                return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(found)])
+
+            at, along = (entries, jnp.zeros_like(direction)), (line, direction)
+            value, slope = jax.jvp(values, at, along)
+            if not closed:
+                return value, slope
+            weights = jnp.cos(jnp.arange(len(value)))
+            gradient = jax.grad(lambda *x: weights @ values(*x), argnums=(0, 1))(*at)
+            pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True)
+            return value, slope, weights @ slope, sum(jnp.sum(a * b) for a, b in pairs)
+
+        return jax.vmap(of_member)(y, steps) if together else jax.lax.map(lambda x: of_member(*x), (y, steps))
+
+    return lambda line, steps: evaluated(case.model, case.y, line, steps)
+
+
+def check(case, function, tolerance):
+    """Both roads agree along the mechanism's motion, and gradients are the transposed of slopes anywhere."""
+    rng = np.random.default_rng(1)
+    shapes = {p: np.shape(e["value"]) for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
+    line = {p: jnp.asarray(rng.normal(size=shape)) for p, shape in shapes.items()}
+    motion = jax.jit(jax.vmap(lambda y: coupled_rates(case.dae, 0.0, y, None).velocity))(case.y)
+    aside = jnp.asarray(rng.normal(size=motion.shape))
+    wanted = road(case, function, closed=False, together=False)(line, motion)
+    for together in (True, False):
+        closed = road(case, function, closed=True, together=together)
+        for found, expected in zip(closed(line, motion)[:2], wanted, strict=True):
+            close(found, expected, tolerance)
+        close(*closed(line, aside)[2:], 1e-8)
+
+
+def close(found, wanted, tolerance):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert np.all(np.isfinite(np.asarray(b)))
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, float(np.max(np.abs(b), initial=0.0))))
+
+
+def rates(dae, y, closed: bool):
+    found = closed_rates(dae, 0.0, y, None) if closed else coupled_rates(dae, 0.0, y, None)
+    return found.velocity, found.power
+
+
+def projected(dae, y, closed: bool):
+    moved, work = closed_projection(dae, y) if closed else coupled_projection(dae, 0.0, y)
+    return jax.tree.map(jnp.subtract, moved, y), work
+
+
+def test_values(case):
+    def both(dae, y, closed: bool):
+        return rates(dae, y, closed), projected(dae, y, closed)
+
+    together = eqx.filter_jit(lambda dae, y: jax.vmap(lambda y: both(dae, y, True))(y))(case.dae, case.y)
+    in_turn = eqx.filter_jit(lambda dae, y, closed: jax.lax.map(lambda y: both(dae, y, closed), y))
+    wanted = in_turn(case.dae, case.y, False)
+    close(together, wanted, 1e-9)
+    close(in_turn(case.dae, case.y, True), wanted, 1e-9)
+
+
+@pytest.mark.slow
+def test_derivatives_of_rates(case):
+    check(case, rates, 1e-8)
+
+
+@pytest.mark.slow
+def test_derivatives_of_projections(case):
+    check(case, projected, 1e-8)
