@@ -69,7 +69,7 @@ class Batchable:
 
     def _together(self, leaves: Sequence[Array], axes: Sequence, structure) -> list[Array]:
         """The results of many members, whose axis they have first."""
-        (size,) = {np.shape(x)[axis] for x, axis in zip(leaves, axes, strict=True) if axis is not None}
+        size = batch_size(leaves, axes)
         leaves = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(leaves, axes, strict=True)]
         batched = [axis is not None for axis in axes]
         if size == 1:
@@ -93,6 +93,12 @@ class Batchable:
         vector, derivatives = self.function(True, moved, flat, changes)
         back = [jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False) if x is not None]
         return [jnp.moveaxis(vector, -1, 0), *back]
+
+
+def batch_size(arguments: Sequence, axes: Sequence) -> int:
+    """The size of the batch axes, which are None where an argument has none."""
+    (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
+    return size
 
 
 _batchable = Primitive("batchable")

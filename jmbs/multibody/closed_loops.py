@@ -10,6 +10,7 @@ import numpy as np
 from jmbs.ephs import FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import AbstractLowerPair
+from jmbs.multibody.closing import Loops, loops_of
 from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.recognise import Recognised
@@ -17,10 +18,11 @@ from jmbs.multibody.recognise import Recognised
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedLoops:
-    """**Arguments:** `friction` of the joints, as a function of their rates, joint by joint, group by group;
-    `kept_source`: where the rates of the kept slots come from among these, friction's entropy production, and zero;
-    `elements`: by group, where the joints' elements are in the tree's state, block and rows."""
+    """**Arguments:** the `loops`; `friction` of their joints, as a function of the joints' rates; `kept_source`: where
+    the rates of the kept slots come from among these, friction's entropy production, and zero; `elements`: by group,
+    where the joints' elements are in the tree's state, block and rows."""
 
+    loops: Loops
     friction: tuple[FrictionSource, ...]
     kept_source: np.ndarray
     elements: tuple[tuple[int, np.ndarray], ...]
@@ -65,4 +67,4 @@ def closed_loops(
     count = np.cumsum([0, *(len(g.bodies) for g in loops)])
     by_group = [where[i:j] for i, j in itertools.pairwise(count)]
     elements = tuple((kept.index(part[0][0]), np.array([row for _, row in part])) for part in by_group)
-    return ClosedLoops(friction, kept_source, elements)
+    return ClosedLoops(loops_of(loops), friction, kept_source, elements)

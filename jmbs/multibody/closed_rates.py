@@ -18,13 +18,14 @@ from jmbs.ephs import Power
 from jmbs.library.mechanics import joint_residual
 from jmbs.multibody.body_motions import body_motions
 from jmbs.multibody.closed_dynamics import ClosedTree, LoopInputs, closed_dynamics
-from jmbs.multibody.closing import Closing, gaps, loops_of, of_bodies, rates_and_rows
+from jmbs.multibody.closed_loops import ClosedLoops
+from jmbs.multibody.closing import Closing, gaps, of_bodies, rates_and_rows
 from jmbs.multibody.constraints import TreeRates, condensed
-from jmbs.multibody.friction import friction_forces
-from jmbs.multibody.joints import Frame
+from jmbs.multibody.friction import friction_forces, no_production
+from jmbs.multibody.joints import Frame, frame_of, poses_of
 from jmbs.multibody.links import frames, members
 from jmbs.multibody.loops import Split
-from jmbs.spatial import Motion, add, matrix, multiply, subtract, times, transpose, transposed_times, vector
+from jmbs.spatial import Motion, add, multiply, subtract, times, transpose, transposed_times
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
@@ -33,10 +34,9 @@ if TYPE_CHECKING:
 def closed_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The rates of a tree with loops; `stabilisation` as in `TreeDAE.rates`."""
     layout, v = dae.layout, y[-1][0]
-    assert layout.closed is not None
     forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
     rates, rows = _rates_and_rows(dae, y, v)
-    friction = friction_forces(dae.reference, layout.closed.friction, rates)
+    friction = friction_forces(dae.reference, _closed(dae).friction, rates)
     drift = jnp.zeros_like(rows) if stabilisation is None else condensed(layout, _splits(dae), stabilisation)
     closure = LoopInputs(_joints(dae), friction.forces, drift)
     dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure)
@@ -61,13 +61,18 @@ def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     return moved, after - before
 
 
+def _closed(dae: TreeDAE) -> ClosedLoops:
+    assert dae.layout.closed is not None
+    return dae.layout.closed
+
+
 def _closed_tree(dae: TreeDAE) -> ClosedTree:
-    return ClosedTree(dae.layout.tree, loops_of(dae.layout.loops), dae.layout.rows)
+    return ClosedTree(dae.layout.tree, _closed(dae).loops, dae.layout.rows)
 
 
 def _rates_and_rows(dae: TreeDAE, y: Own, v: Array) -> tuple[Array, Array]:
     """The rates of loop joints, and the rows, at velocities `v`."""
-    loops, joints = loops_of(dae.layout.loops), _joints(dae)
+    loops, joints = _closed(dae).loops, _joints(dae)
     return rates_and_rows(gaps(_motion(dae, y, v), loops, joints), loops, joints)
 
 
@@ -86,23 +91,20 @@ def _motion(dae: TreeDAE, y: Own, v: Array) -> Motion:
 
 def _kept(dae: TreeDAE, rates: Array, production: Array) -> Float[Array, " kept"]:
     """The rates of the blocks that stay: loop joints by theirs, the environment by what friction produces."""
-    assert dae.layout.closed is not None
-    return jnp.concatenate([rates, production, jnp.zeros(1, dae.dtype)])[dae.layout.closed.kept_source]
+    return jnp.concatenate([rates, production, jnp.zeros(1, dae.dtype)])[_closed(dae).kept_source]
 
 
 def _moved(dae: TreeDAE, y: Own, step: Array, change: Array, rates: Array) -> Own:
     """`y` moved along velocities, velocities changed, and loop joints moved along their rates."""
-    assert dae.layout.closed is not None
-    own, others = (sum(s.productions.size for s in f) for f in (dae.layout.friction, dae.layout.closed.friction))
-    kept = _kept(dae, rates, jnp.zeros(others, dae.dtype))
-    return dae.retract(y, dae.velocity(step, change, jnp.zeros(own, dae.dtype), kept))
+    closed = _closed(dae)
+    kept = _kept(dae, rates, no_production(closed.friction, dae.dtype))
+    return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), kept))
 
 
 def _impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
     """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
     still = jnp.zeros(dae.layout.tree.n_velocities, dae.dtype)
-    n_rates = sum(group.rates.size for group in dae.layout.loops)
-    closure = LoopInputs(_joints(dae), jnp.zeros(n_rates, dae.dtype), rows)
+    closure = LoopInputs(_joints(dae), jnp.zeros(len(_closed(dae).loops.rates), dae.dtype), rows)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     links = dae.links.weightless
     return closed_dynamics(_closed_tree(dae), links, dae.elements(y), still, still, closure)[0]
@@ -110,8 +112,7 @@ def _impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n
 
 def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
     """By how much loop joints are open, group by group: see `jmbs.library.mechanics.joint_closure`."""
-    closed, reference, motion = dae.layout.closed, dae.reference, _motion(dae, y, y[-1][0])
-    assert closed is not None
+    closed, reference, motion = _closed(dae), dae.reference, _motion(dae, y, y[-1][0])
     found = []
     for group, (block, rows) in zip(dae.layout.loops, closed.elements, strict=True):
         joints = members(reference.components[group.constraint.batch], group.constraint)
@@ -120,17 +121,14 @@ def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
             _frame(of_bodies(motion, group.bodies[:, end]), frames(reference, offsets))
             for end, offsets in ((0, group.first), (1, group.second))
         )
-        R, p = _followed(first, (matrix(inclusion[..., :3]), vector(inclusion[..., 3])))
-        turned = multiply(transpose(R), second[0])
-        shift = transposed_times(R, subtract(second[1], p))
-        rotation, position = jnp.stack(turned, axis=-1).reshape(-1, 3, 3), jnp.stack(shift, axis=-1)
-        error = jnp.concatenate([rotation, position[..., None]], axis=-1)
-        found.append(jax.vmap(joint_residual)(error))
+        R, p = _followed(first, frame_of(inclusion))
+        error = multiply(transpose(R), second[0]), transposed_times(R, subtract(second[1], p))
+        found.append(jax.vmap(joint_residual)(poses_of(error)))
     return found
 
 
 def _frame(motion: Motion, offset: Float[Array, "n 3 4"]) -> Frame:
-    return _followed((motion.rotation, motion.position), (matrix(offset[..., :3]), vector(offset[..., 3])))
+    return _followed((motion.rotation, motion.position), frame_of(offset))
 
 
 def _followed(first: Frame, second: Frame) -> Frame:

@@ -75,6 +75,11 @@ def friction_forces(
     return FrictionForces(forces, jnp.concatenate(productions), dissipated)
 
 
+def no_production(sources: tuple[FrictionSource, ...], dtype) -> Float[Array, " sources"]:
+    """Zero production of entropy: what projections move takes no time."""
+    return jnp.zeros(sum(len(source.productions) for source in sources), dtype)
+
+
 def _places(sources: tuple[FrictionSource, ...], n_v: int) -> np.ndarray:
     """`(n_v,)`: which entry of all friction, source after source, acts on each velocity; one beyond: none."""
     listed = np.concatenate([np.zeros(0, int), *(source.velocities.ravel() for source in sources)])

@@ -38,6 +38,17 @@ Frame = tuple[Matrix, Vector]
 """A joint frame in a body frame: rotation and position (m)."""
 
 
+def frame_of(poses: Array) -> Frame:
+    """The components of poses `(..., 3, 4)`."""
+    return matrix(poses[..., :3]), vector(poses[..., 3])
+
+
+def poses_of(frame: Frame) -> Array:
+    """The poses `(..., 3, 4)` of which these are the components."""
+    rotation, position = (jnp.stack(part, axis=-1) for part in frame)
+    return jnp.concatenate([rotation.reshape(*rotation.shape[:-1], 3, 3), position[..., None]], axis=-1)
+
+
 class OneParameterJoints(eqx.Module):
     """`q -> exp(q xi)` between two frames: the pose is linear in 1, q, sin(s q) and 1 - cos(s q).
 

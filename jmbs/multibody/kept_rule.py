@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
-import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.multibody.batches import Changes
+from jmbs.multibody.batches import Changes, batch_size
 
 Rule = Callable[[tuple[Array, ...], Changes], tuple[Array, Array]]
 """`(arguments, tangents)` to the value and its tangent; tangents are None where arguments do not change."""
@@ -54,7 +53,7 @@ def _batch(
     arguments: Sequence, axes: Sequence, *, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct
 ):
     axes = tuple(axes)
-    (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
+    size = batch_size(arguments, axes)
 
     def batched_rule(arguments: tuple[Array, ...], tangents: Changes) -> tuple[Array, Array]:
         of_tangents = tuple(None if x is None else axis for x, axis in zip(tangents, axes, strict=True))

@@ -12,12 +12,12 @@ from jaxtyping import Array
 from jmbs.ephs import ReferenceDAE
 from jmbs.lie import SE3, AbstractLowerPair, Free
 from jmbs.multibody.closing import Closing, closing_of
-from jmbs.multibody.joints import Frame, GeneralJoints, Joints, OneParameterJoints, basis
+from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis, frame_of
 from jmbs.multibody.layout import GroupSource, Layout
 from jmbs.multibody.loops import Split, split
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Links
-from jmbs.spatial import matrix, symmetric, vector
+from jmbs.spatial import symmetric, vector
 
 
 def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
@@ -50,8 +50,8 @@ def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ..
 def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     if not source.constraints:
         identity = jnp.broadcast_to(SE3.identity(reference.reference_temperature.dtype), (n, 3, 4))
-        return GeneralJoints.of(Free(), _frame(identity), _frame(identity), False)
-    before, after = (_frame(frames(reference, part)) for part in (source.before, source.after))
+        return GeneralJoints.of(Free(), frame_of(identity), frame_of(identity), False)
+    before, after = (frame_of(frames(reference, part)) for part in (source.before, source.after))
     if not source.one_parameter:
         (segment,) = source.constraints
         motion = members(reference.components[segment.batch], segment).motion
@@ -66,10 +66,6 @@ def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
 def frames(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> Array:
     """Poses `(n, 3, 4)` of joint frames in their bodies."""
     return _gather(reference, parts, lambda offset: offset.frame)
-
-
-def _frame(poses: Array) -> Frame:
-    return matrix(poses[..., :3]), vector(poses[..., 3])
 
 
 def _gather(reference: ReferenceDAE, parts: tuple[Segment, ...], function: Callable):

@@ -16,6 +16,7 @@ from jmbs.multibody.closed_rates import closed_projection
 from jmbs.multibody.constraints import Linear, condensed, linearised, multiplier_solver, still
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.multibody.dynamics import mass_solver
+from jmbs.multibody.friction import no_production
 from jmbs.multibody.loops import Split, loop_rates
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _correct_positions(dae: TreeDAE, y: Own, geometry: Geometry, push: Callable,
     e = reference.expand(0.0, s, jnp.zeros_like(geometry.stored), e_free, prescribed=False)
     kept = -reference.reduce(s, reference.reversible_flows(s, e))[layout.kept_slots]
     kept = jnp.where(reference.plan.configuration_slots[layout.kept_slots], kept, 0.0)
-    return dae.retract(y, dae.velocity(step, jnp.zeros_like(step), _no_production(dae), kept))
+    return dae.retract(y, dae.velocity(step, jnp.zeros_like(step), no_production(dae.layout.friction, dae.dtype), kept))
 
 
 def _correct_velocities(dae: TreeDAE, t, y: Own, correction: Correction) -> Own:
@@ -82,12 +83,8 @@ def _correct_velocities(dae: TreeDAE, t, y: Own, correction: Correction) -> Own:
     rows = condensed(dae.layout, _splits(geometry), dae.reference.rows(t, s, e)[dae.layout.other_rows])
     _, impulse, step = correction.by_impulse(rows)
     kept = -impulse @ correction.linear.kept
-    return dae.retract(y, dae.velocity(jnp.zeros_like(step), step, _no_production(dae), kept))
+    return dae.retract(y, dae.velocity(jnp.zeros_like(step), step, no_production(dae.layout.friction, dae.dtype), kept))
 
 
 def _splits(geometry: Geometry) -> list[Split]:
     return [loop.split for loop in geometry.loops]
-
-
-def _no_production(dae: TreeDAE) -> Array:
-    return jnp.zeros(sum(len(f.productions) for f in dae.layout.friction), dae.dtype)

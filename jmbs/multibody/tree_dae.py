@@ -22,6 +22,7 @@ from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import friction_forces
+from jmbs.multibody.joints import poses_of
 from jmbs.multibody.kinematics import joint_rates, kinematics
 from jmbs.multibody.layout import Layout
 from jmbs.multibody.links import closing_joints, links_of, splits_of
@@ -85,8 +86,7 @@ class TreeDAE(eqx.Module):
         """The state of the reference semantics, and the bodies' velocities in body axes."""
         layout, links = self.layout, self.links
         body = kinematics(layout.tree, links, self.elements(y), y[-1][0]).bodies
-        rotation = jnp.stack(body.rotation, axis=-1).reshape(-1, 3, 3)
-        pose = jnp.concatenate([rotation, jnp.stack(body.position, axis=-1)[..., None]], axis=-1)
+        pose = poses_of((body.rotation, body.position))
         spin, velocity = transposed_times(body.rotation, body.spin), transposed_times(body.rotation, body.velocity)
         momentum = jnp.stack([*symmetric_times(links.inertia, spin), *scale(links.mass, velocity)], axis=-1)
         x: dict[int, Array] = dict(zip(layout.kept, y, strict=False))

@@ -34,7 +34,7 @@ CHANGED = ("mass", "inertia", "friction/viscous", "gravity")
 
 
 class Case:
-    """A mechanism with random friction, and states of it in motion, consistent ones and some beside the constraints."""
+    """A mechanism with random friction, and consistent states of it in motion."""
 
     def __init__(self, name: str):
         self.rng = np.random.default_rng(0)
