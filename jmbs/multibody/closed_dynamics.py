@@ -23,7 +23,7 @@ from jmbs.multibody.dynamics import factorised
 from jmbs.multibody.implicit import Equations, pulled_back, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
 from jmbs.multibody.row_blocks import block_solver, by_colour, in_blocks
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
@@ -58,8 +58,9 @@ def closed_dynamics(
     v: Float[Array, " n_v"],
     forces: Float[Array, " n_v"],
     closure: LoopInputs,
+    loads: Float[Array, "bodies 6"] | None = None,
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
-    """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces` as in `forward_dynamics`."""
+    """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
     equations = Equations(
         closed.tree,
         functools.partial(_residual, closed),
@@ -68,31 +69,30 @@ def closed_dynamics(
         functools.partial(_pull, closed),
     )
     n_v = closed.tree.n_velocities
-    x = solution(equations, Inputs(links, q, v, forces, None, closure), n_v + len(closure.drift))
+    x = solution(equations, Inputs(links, q, v, forces, loads, closure), n_v + len(closure.drift))
     return x[:n_v], x[n_v:]
 
 
 def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
-    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
+    tree, (_, q, v, forces, _, closure) = closed.tree, inputs
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
-    kin = kinematics(tree, links, q, v, dv, walk=True, differentiable=True)
-    needed = _needed(closed, links, kin, closure, multipliers)
+    kin = kinematics(tree, inputs.links, q, v, dv, walk=True, differentiable=True)
+    needed = _needed(closed, inputs, kin, multipliers)
     rest = generalised_forces(tree, kin, needed, walk=True) - forces
     return jnp.concatenate([rest, _drift(closed, kin, closure)])
 
 
 def _value(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
-    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
-    kin = kinematics(tree, links, q, v, walk=batch)
-    needed = _needed(closed, links, kin, closure, None)
-    free = forces - generalised_forces(tree, kin, needed, walk=batch)
-    return _solution(closed, batch, links, closure, kin, free, -_drift(closed, kin, closure))
+    tree, kin = closed.tree, kinematics(closed.tree, inputs.links, inputs.q, inputs.v, walk=batch)
+    needed = _needed(closed, inputs, kin, None)
+    free = inputs.forces - generalised_forces(tree, kin, needed, walk=batch)
+    return _solution(closed, batch, inputs, kin, free, -_drift(closed, kin, inputs.closure))
 
 
 def _solve(closed: ClosedTree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
     n_v = closed.tree.n_velocities
     kin = kinematics(closed.tree, inputs.links, inputs.q, inputs.v, walk=batch)
-    return _solution(closed, batch, inputs.links, inputs.closure, kin, rhs[:n_v], rhs[n_v:])
+    return _solution(closed, batch, inputs, kin, rhs[:n_v], rhs[n_v:])
 
 
 def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
@@ -100,17 +100,17 @@ def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: I
     return weights, pulled_back(functools.partial(_residual, closed), changing, inputs, x, weights)
 
 
-def _needed(
-    closed: ClosedTree, links: Links, kin: TreeMotion, closure: LoopInputs, multipliers: Array | None
-) -> Column:
-    """What bodies need beyond what loop joints transmit along their tangents and, if given, by multipliers."""
-    loops, joints = closed.loops, closure.joints
+def _needed(closed: ClosedTree, inputs: Inputs, kin: TreeMotion, multipliers: Array | None) -> Column:
+    """What bodies need beyond loads and what loop joints transmit, along tangents and, if given, by multipliers."""
+    loops, closure = closed.loops, inputs.closure
+    joints = closure.joints
     n = len(loops.bodies)
     wrenches = by_joint(joints.inverse, -closure.efforts, loops.rates, n)
     if multipliers is not None:
         more = by_joint(joints.normal, multipliers, loops.rows, n)
         wrenches = add(wrenches[0], more[0]), add(wrenches[1], more[1])
-    return less_transmitted(kin.bodies, loops, joints, body_wrenches(links, kin), wrenches)
+    needed = less_loads(kin, body_wrenches(inputs.links, kin), inputs.loads)
+    return less_transmitted(kin.bodies, loops, joints, needed, wrenches)
 
 
 def _drift(closed: ClosedTree, kin: TreeMotion, closure: LoopInputs) -> Array:
@@ -119,15 +119,13 @@ def _drift(closed: ClosedTree, kin: TreeMotion, closure: LoopInputs) -> Array:
     return drift(gap, closed.loops, closure.joints) + closure.drift
 
 
-def _solution(
-    closed: ClosedTree, batch: bool, links: Links, closure: LoopInputs, kin: TreeMotion, forces: Array, rates: Array
-) -> Array:
+def _solution(closed: ClosedTree, batch: bool, inputs: Inputs, kin: TreeMotion, forces: Array, rates: Array) -> Array:
     """`(a, mu)` with `M a + J^T mu = forces` and `J a = rates`."""
     tree, rows = closed.tree, closed.rows
-    J = closing_jacobian(tree, kin, closed.loops, closure.joints)
+    J = closing_jacobian(tree, kin, closed.loops, inputs.closure.joints)
     if batch:
-        return _solution_of_many(closed, links, kin, J, forces, rates)
-    inverse = factorised(tree, links, kin)
+        return _solution_of_many(closed, inputs.links, kin, J, forces, rates)
+    inverse = factorised(tree, inputs.links, kin)
     response = jax.vmap(inverse)(by_colour(rows, J))
     A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
     a = inverse(forces)

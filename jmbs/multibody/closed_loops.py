@@ -1,4 +1,4 @@
-"""Where everything beside the tree is joints that close loops: how these stand in the tree's own numbering."""
+"""Joints that close loops, where they alone constrain the tree or even are all that is beside it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from jmbs.lie import AbstractLowerPair
 from jmbs.multibody.closing import Loops, loops_of
 from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.loop_groups import LoopGroup
-from jmbs.multibody.recognise import Recognised
+from jmbs.multibody.recognise import JointParts, Recognised
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedLoops:
-    """**Arguments:** the `loops`; `friction` of their joints, as a function of the joints' rates; `kept_source`: where
-    the rates of the kept slots come from among these, friction's entropy production, and zero; `elements`: by group,
-    where the joints' elements are in the tree's state, block and rows."""
+    """**Arguments:** `friction` of the joints, as a function of their rates; `kept_source`: where the rates of the kept
+    slots come from among these, friction's entropy production, and zero; `elements`: by group, where the joints'
+    elements are in the tree's state, block and rows."""
 
-    loops: Loops
     friction: tuple[FrictionSource, ...]
     kept_source: np.ndarray
     elements: tuple[tuple[int, np.ndarray], ...]
@@ -37,18 +36,13 @@ def closed_loops(
     kept: tuple[int, ...],
     kept_slots: np.ndarray,
 ) -> ClosedLoops | None:
-    """The loops, or None where nothing is constrained, or something else is beside the tree.
+    """See `ClosedLoops`; None where something else is beside the tree.
 
-    Also None for joints of which only the reference semantics knows all: those with a tangent that is not constant, a
-    spring, or friction that heats something of its own.
+    Also where only the reference semantics knows all of these joints: those with a spring, or friction that heats
+    something of its own.
     """
-    joints = {j.constraint: j for j in (recognised.joints[e] for e in recognised.tree.cut)}
-    in_order = [joints[plan.batches[g.constraint.batch].paths[m]] for g in loops for m in g.constraint.members]
-    if len(in_order) < len(joints) or all(joint.freedom == 6 for joint in in_order):
-        return None
+    in_order = _in_order(plan, recognised, loops)
     if any(j.empty is None or j.friction is None for j in in_order):
-        return None
-    if not all(isinstance(flat.components[j.constraint].motion, AbstractLowerPair) for j in in_order):
         return None
     inside = {path for joint in in_order for path in joint.paths}
     rest = [p for i in others for p in plan.batches[i].paths if p not in inside and p not in recognised.known]
@@ -67,4 +61,21 @@ def closed_loops(
     count = np.cumsum([0, *(len(g.bodies) for g in loops)])
     by_group = [where[i:j] for i, j in itertools.pairwise(count)]
     elements = tuple((kept.index(part[0][0]), np.array([row for _, row in part])) for part in by_group)
-    return ClosedLoops(loops_of(loops), friction, kept_source, elements)
+    return ClosedLoops(friction, kept_source, elements)
+
+
+def closing_loops(
+    flat: FlatSystem, plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], general_rows: np.ndarray
+) -> Loops | None:
+    """The joints that close loops, where they are all that is constrained beyond the tree, and their tangents constant;
+    None where nothing is constrained."""
+    joints = _in_order(plan, recognised, groups)
+    if general_rows.size or all(joint.freedom == 6 for joint in joints):
+        return None
+    constant = all(isinstance(flat.components[j.constraint].motion, AbstractLowerPair) for j in joints)
+    return loops_of(groups) if constant else None
+
+
+def _in_order(plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...]) -> list[JointParts]:
+    joints = {j.constraint: j for j in (recognised.joints[e] for e in recognised.tree.cut)}
+    return [joints[plan.batches[g.constraint.batch].paths[m]] for g in groups for m in g.constraint.members]

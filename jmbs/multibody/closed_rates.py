@@ -1,6 +1,7 @@
-"""Rates and projection of trees beside which there are loop joints and nothing else, see `ClosedLoops`.
+"""Rates and projection of trees that loop joints alone constrain, see `Layout.closing`.
 
-They say what `jmbs.multibody.constraints` and `projection` say for any coupling, without the reference semantics.
+They say what `jmbs.multibody.constraints` and `projection` say for any coupling; where nothing else is beside the tree,
+without the reference semantics.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from jmbs.library.mechanics import joint_residual
 from jmbs.multibody.body_motions import body_motions
 from jmbs.multibody.closed_dynamics import ClosedTree, LoopInputs, closed_dynamics
 from jmbs.multibody.closed_loops import ClosedLoops
-from jmbs.multibody.closing import Closing, gaps, of_bodies, rates_and_rows
-from jmbs.multibody.constraints import TreeRates, condensed
+from jmbs.multibody.closing import Closing, Loops, gaps, of_bodies, rates_and_rows
+from jmbs.multibody.constraints import TreeRates, condensed, general_multipliers
+from jmbs.multibody.couplings import direct_forces, geometry_of, others, power_of
 from jmbs.multibody.friction import friction_forces, no_production
 from jmbs.multibody.joints import Frame, frame_of, poses_of
 from jmbs.multibody.links import frames, members
@@ -37,12 +39,25 @@ def closed_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRa
     forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
     rates, rows = _rates_and_rows(dae, y, v)
     friction = friction_forces(dae.reference, _closed(dae).friction, rates)
-    drift = jnp.zeros_like(rows) if stabilisation is None else condensed(layout, _splits(dae), stabilisation)
-    closure = LoopInputs(_joints(dae), friction.forces, drift)
+    closure = LoopInputs(_joints(dae), friction.forces, _drift(dae, rows, stabilisation))
     dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure)
     whole = jnp.concatenate([production, friction.production])[layout.production_source]
     power = Power(supplied, dissipated + friction.dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
     return TreeRates(dae.velocity(v, dv, production, _kept(dae, rates, friction.production)), power, dv, None)
+
+
+def loaded_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
+    """The same where other components act on the bodies or joints, or have states of their own."""
+    layout, v = dae.layout, y[-1][0]
+    forces, production, known = dae.simple_forces(t, v)
+    o = others(dae, t, geometry_of(dae, y))
+    forces, loads = direct_forces(dae, o, forces)
+    _, rows = _rates_and_rows(dae, y, v)
+    efforts = jnp.concatenate([o.flow[group.rates].ravel() for group in layout.loops])
+    closure = LoopInputs(_joints(dae), efforts, _drift(dae, rows, stabilisation))
+    dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure, loads)
+    power = power_of(dae, o, production, known, -(multipliers @ rows), general_multipliers(dae, None))
+    return TreeRates(dae.velocity(v, dv, production, -o.flow[layout.kept_slots]), power, dv, None)
 
 
 def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
@@ -50,13 +65,13 @@ def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     v, splits = y[-1][0], _splits(dae)
     still, open_by = jnp.zeros_like(v), _closures(dae, y)
     normal = [jnp.einsum("nim,ni->nm", s.normal, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
-    step = _impulse(dae, y, jnp.concatenate(normal))
+    step = closing_impulse(dae, y, jnp.concatenate(normal))
     # The joints close the rest of their gaps.
     rates, _ = _rates_and_rows(dae, y, step)
     along = [jnp.einsum("nki,ni->nk", s.inverse, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
     moved = _moved(dae, y, step, still, rates - jnp.concatenate(along))
     _, rows = _rates_and_rows(dae, moved, v)
-    moved = _moved(dae, moved, still, _impulse(dae, y, rows), jnp.zeros_like(rates))
+    moved = _moved(dae, moved, still, closing_impulse(dae, y, rows), jnp.zeros_like(rates))
     before, after = (total_energy(dae.reference, dae.expanded(z)[0]) for z in (y, moved))
     return moved, after - before
 
@@ -67,12 +82,21 @@ def _closed(dae: TreeDAE) -> ClosedLoops:
 
 
 def _closed_tree(dae: TreeDAE) -> ClosedTree:
-    return ClosedTree(dae.layout.tree, _closed(dae).loops, dae.layout.rows)
+    return ClosedTree(dae.layout.tree, _loops(dae), dae.layout.rows)
+
+
+def _drift(dae: TreeDAE, rows: Array, stabilisation: Array | None) -> Array:
+    return jnp.zeros_like(rows) if stabilisation is None else condensed(dae.layout, _splits(dae), stabilisation)
+
+
+def _loops(dae: TreeDAE) -> Loops:
+    assert dae.layout.closing is not None
+    return dae.layout.closing
 
 
 def _rates_and_rows(dae: TreeDAE, y: Own, v: Array) -> tuple[Array, Array]:
     """The rates of loop joints, and the rows, at velocities `v`."""
-    loops, joints = _closed(dae).loops, _joints(dae)
+    loops, joints = _loops(dae), _joints(dae)
     return rates_and_rows(gaps(_motion(dae, y, v), loops, joints), loops, joints)
 
 
@@ -101,13 +125,21 @@ def _moved(dae: TreeDAE, y: Own, step: Array, change: Array, rates: Array) -> Ow
     return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), kept))
 
 
-def _impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
+def closing_impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
     """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
     still = jnp.zeros(dae.layout.tree.n_velocities, dae.dtype)
-    closure = LoopInputs(_joints(dae), jnp.zeros(len(_closed(dae).loops.rates), dae.dtype), rows)
+    closure = LoopInputs(_joints(dae), jnp.zeros(len(_loops(dae).rates), dae.dtype), rows)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     links = dae.links.weightless
     return closed_dynamics(_closed_tree(dae), links, dae.elements(y), still, still, closure)[0]
+
+
+def closing_rates(dae: TreeDAE, y: Own, v: Array) -> list[Float[Array, "n k"]]:
+    """The rates of loop joints at velocities `v`, group by group."""
+    rates, _ = _rates_and_rows(dae, y, v)
+    ends = np.cumsum([group.rates.size for group in dae.layout.loops])
+    parts = jnp.split(rates, ends[:-1])
+    return [part.reshape(group.rates.shape) for part, group in zip(parts, dae.layout.loops, strict=True)]
 
 
 def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:

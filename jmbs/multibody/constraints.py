@@ -28,6 +28,7 @@ from jmbs.multibody.couplings import (
     geometry_of,
     given_forces,
     others,
+    power_of,
     with_free,
 )
 from jmbs.multibody.dynamics import forward_dynamics, mass_solver
@@ -72,14 +73,12 @@ class Linear(NamedTuple):
 def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The rates of a tree on which other components and constraints act."""
     layout, v = dae.layout, y[-1][0]
-    forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
+    forces, production, known = dae.simple_forces(t, v)
     geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
     o = others(dae, t, geometry)
     forces, loads = given_forces(dae, o, forces)
     dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)
-    kept = -o.flow[layout.kept_slots]
-    whole = jnp.concatenate([production, o.account[2]])[layout.production_source]
-    power = Power(supplied + o.account[0], dissipated + o.account[1], jnp.sum(whole), jnp.zeros((), dae.dtype), whole)
+    kept, work = -o.flow[layout.kept_slots], jnp.zeros((), dae.dtype)
     linear = multipliers = None
     if layout.other_rows.size:
         drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
@@ -92,10 +91,8 @@ def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeR
         _, multipliers = multiplier_solver(layout, linear)(-o.flow[layout.free_slots], change)
         dv = dv - inverse_mass(multipliers @ linear.J)
         kept = kept - multipliers @ linear.kept
-        power = power._replace(constraint=-(multipliers @ condensed(layout, splits, o.rows)))
-    power = dae.reference.with_prescribed(
-        power, geometry.structure, o.efforts, o.flow, general_multipliers(dae, multipliers)
-    )
+        work = -(multipliers @ condensed(layout, splits, o.rows))
+    power = power_of(dae, o, production, known, work, general_multipliers(dae, multipliers))
     return TreeRates(dae.velocity(v, dv, production, kept), power, dv, Couplings(o, linear, multipliers))
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ConstantFlow, Structure, TableFlow
+from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import sparse_matrix
 from jmbs.multibody.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
@@ -75,12 +75,32 @@ def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Ot
 
 def given_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
     """`forces` on the tree's velocities with those of other components added, and wrenches on bodies in their axes."""
+    layout, loops = dae.layout, o.geometry.loops
+    forces, loads = direct_forces(dae, o, forces)
+    return forces, loop_loads(layout.loops, loops, balancing(layout.loops, loops, o.flow), loads)
+
+
+def direct_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
+    """The same without those that act at the rates of loop joints."""
     layout = dae.layout
     inside = layout.rate_slots >= dae.reference.plan.n_stored
     forces = forces.at[np.flatnonzero(inside)].add(-o.flow[layout.rate_slots[inside]])
     forces = forces.at[layout.sprung].add(-o.efforts[layout.spring_slots])
-    wrenches = balancing(layout.loops, o.geometry.loops, o.flow)
-    return forces, loop_loads(layout.loops, o.geometry.loops, wrenches, -o.flow[layout.body_slots])
+    return forces, -o.flow[layout.body_slots]
+
+
+def power_of(
+    dae: TreeDAE, o: Others, production: Array, known: tuple[Array, Array], constraint: Array, multipliers: Array
+) -> Power:
+    """The account of everything.
+
+    **Arguments:** `production` and `known`, as `TreeDAE.simple_forces` has them, are not the others'; `constraint`: the
+    power of multipliers; `multipliers`, by all rows, of those of neither the tree nor loops.
+    """
+    whole = jnp.concatenate([production, o.account[2]])[dae.layout.production_source]
+    supplied, dissipated = known[0] + o.account[0], known[1] + o.account[1]
+    power = Power(supplied, dissipated, jnp.sum(whole), constraint, whole)
+    return dae.reference.with_prescribed(power, o.geometry.structure, o.efforts, o.flow, multipliers)
 
 
 def known_efforts(dae: TreeDAE, v: Float[Array, " n_v"], rates: list[Float[Array, "n k"]]) -> Float[Array, " free"]:

@@ -15,7 +15,8 @@ import numpy as np
 from jmbs.ephs import Block, FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, AbstractLowerPair, Rn
-from jmbs.multibody.closed_loops import ClosedLoops, closed_loops
+from jmbs.multibody.closed_loops import ClosedLoops, closed_loops, closing_loops
+from jmbs.multibody.closing import Loops
 from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.loop_groups import LoopGroup, loop_groups
 from jmbs.multibody.recognise import Recognised
@@ -61,7 +62,8 @@ class Layout:
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind. `other_rows`: constraint rows that are not the tree's, theirs among
       them; `free_slots`, `general_rows`: unknown efforts and rows that are neither the tree's nor theirs; `rows`: how
-      all these are coupled. `closed`: what of this is known where these joints are all that is beside the tree.
+      all these are coupled. `closing`: these joints, where they are all that constrains, and `closed`: what is known of
+      them where nothing else is beside the tree; else None.
     """
 
     tree: Tree
@@ -92,6 +94,7 @@ class Layout:
     other_rows: np.ndarray
     general_rows: np.ndarray
     rows: RowPlan
+    closing: Loops | None
     closed: ClosedLoops | None
 
 
@@ -122,6 +125,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     general_rows = np.setdiff1d(other_rows, _joined([g.rows for g in loops]))
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
     free_slots = np.setdiff1d(free, _joined([rate_slots, *(g.rates for g in loops)]))
+    closing = closing_loops(flat, plan, recognised, loops, general_rows)
     dense = free_slots.size > 0 or any(i in plan.constrained_blocks for i in kept)
     return Layout(
         tree=tree,
@@ -152,7 +156,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         other_rows=other_rows,
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
-        closed=closed_loops(flat, plan, recognised, loops, others, kept, kept_slots),
+        closing=closing,
+        closed=None if closing is None else closed_loops(flat, plan, recognised, loops, others, kept, kept_slots),
     )
 
 

@@ -29,8 +29,8 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
 
 
 def closing_joints(reference: ReferenceDAE, layout: Layout, splits: tuple[Split | None, ...]) -> Closing | None:
-    """Loop joints as `jmbs.multibody.closed_rates` takes them; None where it does not apply."""
-    if layout.closed is None:
+    """The parameters of `Layout.closing`."""
+    if layout.closing is None:
         return None
     return closing_of([frames(reference, g.second) for g in layout.loops], [s for s in splits if s is not None])
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.dae import total_energy
-from jmbs.multibody.closed_rates import closed_projection
-from jmbs.multibody.constraints import Linear, condensed, linearised, multiplier_solver, still
+from jmbs.multibody.closed_rates import closed_projection, closing_impulse, closing_rates
+from jmbs.multibody.constraints import condensed, linearised, multiplier_solver, still
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.multibody.dynamics import mass_solver
 from jmbs.multibody.friction import no_production
@@ -28,44 +28,64 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """`y` moved onto the constraints beyond the tree, nearest in the mass metric; and the energy that this added, J."""
     if not dae.layout.other_rows.size:
         return y, jnp.zeros((), dae.dtype)
-    return closed_projection(dae, y) if dae.closed else coupled_projection(dae, t, y)
+    if dae.closed:
+        return closed_projection(dae, y)
+    return coupled_projection(dae, t, y) if dae.closing is None else loaded_projection(dae, t, y)
+
+
+class Correction(NamedTuple):
+    """How to take violations of the condensed rows away at a state.
+
+    **Arguments:** `impulse`: a function of violations for changes of free efforts, of kept stored efforts and of the
+    tree's velocities; `rates`: one of velocities for the rates of loop joints, by group.
+    """
+
+    impulse: Callable[[Float[Array, " m"]], tuple[Array, Array, Array]]
+    rates: Callable[[Float[Array, " n_v"]], list[Float[Array, "n k"]]]
 
 
 def coupled_projection(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """The same for whatever is beside the tree."""
+    layout = dae.layout
     geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
-    inverse_mass = mass_solver(dae.layout.tree, dae.links, dae.elements(y))
+    inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
     linear = linearised(dae, t, y, geometry, push, inverse_mass)
-    correction = Correction(linear, multiplier_solver(dae.layout, linear), inverse_mass)
-    moved = _correct_positions(dae, y, geometry, push, correction)
+    solve = multiplier_solver(layout, linear)
+
+    def impulse(violation: Array) -> tuple[Array, Array, Array]:
+        free, multipliers = solve(jnp.zeros(linear.free.shape[1], violation.dtype), -violation)
+        return free, -multipliers @ linear.kept, -inverse_mass(multipliers @ linear.J)
+
+    def rates(step: Array) -> list[Array]:
+        return loop_rates(layout.loops, geometry.loops, push((*still(y), step[None])).stored[layout.body_slots])
+
+    return _projection(dae, t, y, geometry, Correction(impulse, rates))
+
+
+def loaded_projection(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
+    """The same where loop joints are all that constrains."""
+    nothing = jnp.zeros(0, dae.dtype), jnp.zeros(len(dae.layout.kept_slots), dae.dtype)
+    correction = Correction(
+        lambda rows: (*nothing, closing_impulse(dae, y, rows)), lambda step: closing_rates(dae, y, step)
+    )
+    return _projection(dae, t, y, geometry_of(dae, y), correction)
+
+
+def _projection(dae: TreeDAE, t, y: Own, geometry: Geometry, correction: Correction) -> tuple[Own, Float[Array, ""]]:
+    moved = _correct_positions(dae, y, geometry, correction)
     moved = _correct_velocities(dae, t, moved, correction)
     before, after = (total_energy(dae.reference, x) for x in (geometry.x, dae.expanded(moved)[0]))
     return moved, after - before
 
 
-class Correction(NamedTuple):
-    """The rows at a state, and the solvers for multipliers and for the tree's velocities."""
-
-    linear: Linear
-    multipliers: Callable[[Array, Array], tuple[Array, Array]]
-    inverse_mass: Callable[[Array], Array]
-
-    def by_impulse(self, residual: Float[Array, " m"]) -> tuple[Array, Array, Float[Array, " n_v"]]:
-        """Changes of free efforts, the impulse and the change of velocities that take the residual away."""
-        nothing = jnp.zeros(self.linear.free.shape[1], residual.dtype)
-        free, impulse = self.multipliers(nothing, -residual)
-        return free, impulse, -self.inverse_mass(impulse @ self.linear.J)
-
-
-def _correct_positions(dae: TreeDAE, y: Own, geometry: Geometry, push: Callable, correction: Correction) -> Own:
+def _correct_positions(dae: TreeDAE, y: Own, geometry: Geometry, correction: Correction) -> Own:
     reference, layout, s = dae.reference, dae.layout, geometry.structure
     gaps = reference.closures(geometry.x)
-    free, _, step = correction.by_impulse(condensed(layout, _splits(geometry), gaps[layout.other_rows]))
+    free, _, step = correction.impulse(condensed(layout, _splits(geometry), gaps[layout.other_rows]))
     # Loop joints close the rest of their gaps, and what moves with free efforts does what its couplings say.
-    rates = loop_rates(layout.loops, geometry.loops, push((*still(y), step[None])).stored[layout.body_slots])
     rates = [
         u - jnp.einsum("nki,ni->nk", at.split.inverse, gaps[g.rows])
-        for u, at, g in zip(rates, geometry.loops, layout.loops, strict=True)
+        for u, at, g in zip(correction.rates(step), geometry.loops, layout.loops, strict=True)
     ]
     e_free = with_free(dae, known_efforts(dae, jnp.zeros_like(step), rates), free)
     e = reference.expand(0.0, s, jnp.zeros_like(geometry.stored), e_free, prescribed=False)
@@ -81,8 +101,7 @@ def _correct_velocities(dae: TreeDAE, t, y: Own, correction: Correction) -> Own:
     s = geometry.structure
     e = dae.reference.expand(t, s, geometry.stored, with_free(dae, geometry.known, nothing))
     rows = condensed(dae.layout, _splits(geometry), dae.reference.rows(t, s, e)[dae.layout.other_rows])
-    _, impulse, step = correction.by_impulse(rows)
-    kept = -impulse @ correction.linear.kept
+    _, kept, step = correction.impulse(rows)
     return dae.retract(y, dae.velocity(jnp.zeros_like(step), step, no_production(dae.layout.friction, dae.dtype), kept))
 
 

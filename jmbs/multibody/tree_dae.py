@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.multibody.closed_rates import closed_rates
+from jmbs.multibody.closed_rates import closed_rates, loaded_rates
 from jmbs.multibody.closing import Closing
 from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
@@ -39,7 +39,7 @@ class TreeDAE(eqx.Module):
 
     **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
     `splits` of loop joints by group, None where their tangent is not constant; and these
-    joints as `closing`, None where they are not all that is beside the tree.
+    joints as `closing`, None where they are not all that constrains the tree.
     """
 
     reference: ReferenceDAE
@@ -67,7 +67,7 @@ class TreeDAE(eqx.Module):
     @property
     def closed(self) -> bool:
         """Whether nothing but joints that close loops, and simple drives, act on the tree."""
-        return self.closing is not None and len(self.simple_drives) == len(self.reference.drives)
+        return self.layout.closed is not None and len(self.simple_drives) == len(self.reference.drives)
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -114,6 +114,8 @@ class TreeDAE(eqx.Module):
         t = jnp.asarray(t, self.dtype)
         if self.closed:
             return closed_rates(self, t, y, stabilisation)
+        if self.closing is not None:
+            return loaded_rates(self, t, y, stabilisation)
         if self.coupled:
             return coupled_rates(self, t, y, stabilisation)
         forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
