@@ -8,6 +8,8 @@ so that sums over all behind each joint say everything. About a common point the
     F = sum of needed wrenches,  H = sum of I mu,  E = sum of dP/dV + V x* I mu (a couple),  N = sum of weight x mu
 
 where `x*` is the cross product of twists with wrenches and `dP/dV` is by the twist in a body's Newton-Euler equations.
+Anything else whose power depends on how bodies move adds to them: to F, H and E what it has by `mu`, by accelerations
+and, as above, by velocities; to N what it does when a body with all its velocities is moved as one.
 Compare the closed forms of Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018).
 """
 
@@ -52,7 +54,7 @@ class Linearisation(NamedTuple):
 
     **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
     group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
-    all; the joints' `elements`; `kin`: the motion of the whole tree; `walk`, as there.
+    all; the joints' `elements`; `kin`: the motion of the whole tree; `local`, `walk`, as there.
     """
 
     relative: RelativeMotion
@@ -60,6 +62,7 @@ class Linearisation(NamedTuple):
     pulls: list[Callable | None]
     elements: tuple[Array, ...]
     kin: TreeMotion
+    local: bool
     walk: bool
 
 
@@ -70,6 +73,7 @@ def linearisation(
     v: Float[Array, " n_v"],
     dv: Float[Array, " n_v"],
     varied: tuple[bool, ...],
+    local: bool,
     walk: bool,
 ) -> Linearisation:
     """See `Linearisation`; arguments as in `inverse_dynamics`. Arrays may have a batch axis, as in `kinematics`.
@@ -92,8 +96,31 @@ def linearisation(
         columns.append(own)
         pulls.append(pull)
     relative = by_body(tree, motions, v.shape[1:])
-    kin = composed(tree, relative, columns, local=True, walk=walk)
-    return Linearisation(relative, columns, pulls, q, kin, walk)
+    kin = composed(tree, relative, columns, local, walk)
+    return Linearisation(relative, columns, pulls, q, kin, local, walk)
+
+
+class Wrenches(NamedTuple):
+    """F, H, E and N of the module's docstring by body, about the world's origin (of a `local` linearisation, about the
+    first body); world axes."""
+
+    F: Column
+    H: Column
+    E: Column
+    N: Column
+
+
+def twists_of(tree: Tree, at: Linearisation, weights: Float[Array, " n_v"]) -> Column:
+    """The twists `mu` of bodies that moved with velocities `weights`, world axes."""
+    paths, twist = Paths(tree.forest, at.walk), _relative_twists(tree, at, weights)
+    above = paths.above(at.kin.bodies.rotation, identity=True)
+    return _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
+
+
+def _relative_twists(tree: Tree, at: Linearisation, weights: Array) -> Column:
+    own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
+    spins, velocities = by_body(tree, own, weights.shape[1:])
+    return times(at.kin.bodies.rotation, spins), times(at.kin.bodies.rotation, velocities)
 
 
 def power_gradient(
@@ -103,26 +130,23 @@ def power_gradient(
     loads: Float[Array, "bodies 6"] | None,
     weights: Float[Array, " n_v"],
     mu: Column | None = None,
+    more: Wrenches | None = None,
 ) -> tuple[Links, tuple[Array, ...], Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
     """The gradient of `weights @ inverse_dynamics(...)` at constant `dv`, by `links`, `q`, `v` and `loads`.
 
     It is zero by the parameters of joints that were not varied, and tangent by the entries of elements.
 
-    **Arguments:** `mu`: the twists of bodies that moved with velocities `weights`, world axes, where they are at hand.
+    **Arguments:** `mu`: see `twists_of`, where they are at hand; `more`: what bodies feel beyond their needed wrenches.
     """
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
     once = _once(paths)
-    own = [_own_twist(*part, weights) for part in zip(tree.groups, at.columns, strict=True)]
-    spins, velocities = by_body(tree, own, weights.shape[1:])
-    twist = times(body.rotation, spins), times(body.rotation, velocities)
-    above = paths.above(body.rotation, identity=True)
-    if mu is None:
-        mu = _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
-    sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
+    twist, above = _relative_twists(tree, at, weights), paths.above(body.rotation, identity=True)
+    mu = twists_of(tree, at, weights) if mu is None else mu
+    sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads, more)
     fields = once(_by_fields, above, at.relative, body, mu, sums)
     turning = fields.pose
     if any(pull is None and group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
-        turning = _sum(turning, *_by_own(above, at.relative, twist, fields))
+        turning = wrench_sum(turning, *_by_own(above, at.relative, twist, fields))
     of_bodies = tree.by_velocity((turning, fields.velocity))
     by_turning, by_v = (once(power, at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
@@ -133,7 +157,7 @@ def power_gradient(
         else:
             whole = above, at.relative, body.rotation, twist, fields
             here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
-            first = jnp.asarray(tree.forest.parent[group.bodies] < 0)
+            first = jnp.asarray((tree.forest.parent[group.bodies] < 0) & at.local)
             by_motion, by_column = evaluated_once(_by_relative, first, *here)
             by_columns = tuple(jax.tree.map(lambda x, p=p: weights[p] * x, by_column) for p in group.velocities.T)
             of_joints, of_elements, of_v = pull((by_motion, by_columns))
@@ -181,15 +205,16 @@ def _carried_along(paths: Paths, arm: Vector, twist: Column) -> Column:
 
 
 class Sums(NamedTuple):
-    """Over each body and all behind it, about the body's centre of mass: see the module's docstring."""
+    """Over each body and all behind it, about the body's centre of mass: see the module's docstring. Couples alone have
+    no force."""
 
     F: Column
     H: Column
-    E: Vector
-    N: Vector
+    E: tuple[Vector, Vector | None]
+    N: tuple[Vector, Vector | None]
 
 
-def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None):
+def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None, more: Wrenches | None):
     """What each body contributes, summed; and the derivatives by masses, inertias, weights, and by loads."""
     body = kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
@@ -202,9 +227,12 @@ def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Arra
     couple = add(subtract(cross(w, Jk), cross(kappa, Jw)), by(cross(kappa, w)))
     couple = add(couple, scale(2.0 * mass, cross(v, m)))
     pushed = scale(mass, m)
-    terms = add(torque, cross(r, force)), force, add(Jk, cross(r, pushed)), pushed, couple, cross(links.weight, m)
-    T, F, L, H, E, N = paths.carried(terms)
-    sums = Sums((subtract(T, cross(r, F)), F), (subtract(L, cross(r, H)), H), E, N)
+    needed, moved = (add(torque, cross(r, force)), force), (add(Jk, cross(r, pushed)), pushed)
+    terms = Sums(needed, moved, (couple, None), (cross(links.weight, m), None))
+    if more is not None:
+        terms = Sums(*(_sum(a, b) for a, b in zip(terms, more, strict=True)))
+    about = lambda wrench: wrench if wrench[1] is None else (subtract(wrench[0], cross(r, wrench[1])), wrench[1])  # noqa: E731
+    sums = Sums(*(about(wrench) for wrench in paths.carried(terms)))
     own_kappa, own_m = transposed_times(R, kappa), transposed_times(R, m)
     by_inertia = _by_inertia(own_kappa, *(transposed_times(R, x) for x in (body.spin_rate, w)))
     by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=-1)
@@ -233,14 +261,12 @@ def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column
     F, H, E, N = sums
     V = body.spin, body.velocity
     A = body.spin_rate, subtract(body.acceleration, cross(*V))
-    VH = _crossed(V, H)
-    inner = subtract(E, VH[0]), scale(-1.0, VH[1])
-    pose = _sum(_crossed(mu, F), _crossed(A, H), _crossed(V, inner))
+    inner = _less(E, crossed(V, H))
+    pose = wrench_sum(crossed(mu, F), crossed(A, H), crossed(V, inner))
     # The body's velocity and its parent's, at the same point.
     own = times(above, relative.spin), times(above, relative.velocity)
     both = subtract(scale(2.0, V[0]), own[0]), subtract(scale(2.0, V[1]), own[1])
-    moved = _crossed(both, H)
-    return Fields((subtract(N, pose[0]), scale(-1.0, pose[1])), (subtract(E, moved[0]), scale(-1.0, moved[1])), H, F)
+    return Fields(_less(N, pose), _less(E, crossed(both, H)), H, F)
 
 
 def _by_own(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:
@@ -252,7 +278,7 @@ def _by_own(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fiel
     own = (relative.spin, relative.velocity), relative.rates
     velocity, rate = ((times(above, angular), times(above, linear)) for angular, linear in own)
     pairs = (velocity, fields.velocity), (rate, fields.acceleration), (twist, fields.twist)
-    return tuple(_crossed(*pair) for pair in pairs)
+    return tuple(crossed(*pair) for pair in pairs)
 
 
 def _by_relative(
@@ -284,17 +310,27 @@ def _by_values(above: Matrix, relative: RelativeMotion, twist: Column, fields: F
     return turn, shift, by_spin, by_velocity, *H
 
 
-def _crossed(twist: Column, wrench: Column) -> Column:
+def crossed(twist: Column, wrench: Column) -> Column:
     """`twist x* wrench`, both about the same point."""
     (w, v), (torque, force) = twist, wrench
     return add(cross(w, torque), cross(v, force)), cross(w, force)
 
 
-def _sum(*wrenches: Column) -> Column:
+def wrench_sum(*wrenches: Column) -> Column:
+    """The sum of wrenches about one point."""
     first, *others = wrenches
     for torque, force in others:
         first = add(first[0], torque), add(first[1], force)
     return first
+
+
+def _sum(a: tuple[Vector, Vector | None], b: Column) -> Column:
+    """The same where the first may be a couple alone."""
+    return add(a[0], b[0]), b[1] if a[1] is None else add(a[1], b[1])
+
+
+def _less(a: tuple[Vector, Vector | None], b: Column) -> Column:
+    return subtract(a[0], b[0]), scale(-1.0, b[1]) if a[1] is None else subtract(a[1], b[1])
 
 
 def _once(paths: Paths):

@@ -29,6 +29,11 @@ class Inputs(NamedTuple):
     loads: Float[Array, "bodies 6"] | None
     closure: Any = None
 
+    def varied(self, changing: Sequence[bool]) -> tuple[bool, ...]:
+        """By group of joints, whether any of their parameters is among the leaves that are `changing`."""
+        which = jax.tree.structure(self).unflatten(changing)
+        return tuple(any(jax.tree.leaves(joints)) for joints in which.links.joints)
+
 
 Changes = tuple[Array | None, ...]
 """Changes of inputs, or derivatives by them: by leaf, None where there is none."""

@@ -16,11 +16,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.linear import definite_solver_of_many, products
+from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
 from jmbs.multibody.batches import Inputs
 from jmbs.multibody.closing import Closing, Loops, by_joint, closing_jacobian, drift, gaps, less_transmitted
+from jmbs.multibody.closing_adjoint import closing_gradient
 from jmbs.multibody.dynamics import factorised
-from jmbs.multibody.implicit import Equations, pulled_back, solution
+from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
@@ -96,8 +98,17 @@ def _solve(closed: ClosedTree, batch: bool, inputs: Inputs, _: Array, rhs: Array
 
 
 def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
-    weights = _solve(closed, batch, inputs, x, cotangent)
-    return weights, pulled_back(functools.partial(_residual, closed), changing, inputs, x, weights)
+    n_v, (links, q, v, _, loads, closure) = closed.tree.n_velocities, inputs
+    dv, multipliers = x[:n_v], x[n_v:]
+    at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False, walk=batch)
+    weights = _solution(closed, batch, inputs, at.kin, cotangent[:n_v], cotangent[n_v:])
+    mu = twists_of(closed.tree, at, weights[:n_v])
+    felt, by_joints, by_efforts = closing_gradient(
+        at.kin.bodies, mu, closed.loops, closure.joints, closure.efforts, multipliers, weights[n_v:]
+    )
+    by_links, by_q, by_v, by_loads = power_gradient(closed.tree, links, at, loads, weights[:n_v], mu, felt)
+    by_closure = LoopInputs(by_joints, by_efforts, weights[n_v:])
+    return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 
 
 def _needed(closed: ClosedTree, inputs: Inputs, kin: TreeMotion, multipliers: Array | None) -> Column:

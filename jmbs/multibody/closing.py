@@ -92,7 +92,7 @@ class Gap(NamedTuple):
 
 def gaps(motion: Motion, loops: Loops, closing: Closing) -> Gap:
     """See `Gap`; entries `(n, ...)`."""
-    return _once(motion)(_gap, *_ends(motion, loops), closing.place)
+    return once(motion)(_gap, *_ends(motion, loops), closing.place)
 
 
 def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
@@ -154,7 +154,7 @@ def closing_jacobian(tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing
         return sign * power((angular, linear), columns)
 
     sign = sign.reshape(sign.shape + (1,) * (kin.bodies.spin[0].ndim - 1))
-    return _once(kin.bodies)(row, second, taken(closing.place, loops.rows), closing.normal, sign)
+    return once(kin.bodies)(row, second, taken(closing.place, loops.rows), closing.normal, sign)
 
 
 def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
@@ -171,7 +171,7 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     for end, sign, lever in ((0, 1.0, reach), (1, -1.0, arm)):
         given = scale(sign, add(moment, cross(lever, push))), scale(sign, push)
         torque, force = (
-            tuple(x + _on_bodies(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
+            tuple(x + on_bodies(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
             for pair in zip((torque, force), given, strict=True)
         )
     return torque, force
@@ -192,12 +192,12 @@ def of_bodies(motion: Motion, bodies: np.ndarray) -> Motion:
     return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit, *still))
 
 
-def _on_bodies(x: Array, bodies: np.ndarray, n: int) -> Array:
+def on_bodies(x: Array, bodies: np.ndarray, n: int) -> Array:
     """The sums of what acts on each of n bodies; what acts on the ground is left out."""
     held = np.flatnonzero(bodies >= 0)
     return jnp.zeros((n, *x.shape[1:]), x.dtype).at[bodies[held]].add(taken(x, held))
 
 
-def _once(motion: Motion) -> Callable:
+def once(motion: Motion) -> Callable:
     """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
     return evaluated_once if motion.spin[0].ndim > 1 else lambda function, *args: function(*args)

@@ -85,9 +85,7 @@ def _solve(tree: Tree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Arr
 
 def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, dv: Array, cotangent: Array):
     links, q, v, _, loads, _ = inputs
-    joints = jax.tree.structure(inputs).unflatten(changing).links.joints
-    varied = tuple(any(jax.tree.leaves(j)) for j in joints)
-    at = linearisation(tree, links, q, v, dv, varied, walk=batch)
+    at = linearisation(tree, links, q, v, dv, inputs.varied(changing), local=True, walk=batch)
     weights, twists = _solution(tree, links, at.kin, batch, cotangent)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))

@@ -202,7 +202,7 @@ def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
 
     @functools.partial(jax.jit, static_argnums=(0, 1))
     def by_hand(walk, varied, links, q, v, loads):
-        at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), walk)
+        at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), local=True, walk=walk)
         return power_gradient(case.tree, links, at, loads, case.other)
 
     at = case.links, case.q, case.v, case.loads
