@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.lie import AbstractGroup
-from jmbs.multibody.joints import Column, combined, evaluated_once
+from jmbs.multibody.joints import Column, Joints, combined, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
 from jmbs.multibody.mass_matrix import less_loads
 from jmbs.multibody.paths import Paths, select
@@ -102,12 +102,12 @@ def linearisation(
 
 class Wrenches(NamedTuple):
     """F, H, E and N of the module's docstring by body, about the world's origin (of a `local` linearisation, about the
-    first body); world axes."""
+    first body); world axes. Couples alone have no force."""
 
     F: Column
     H: Column
-    E: Column
-    N: Column
+    E: tuple[Vector, Vector | None]
+    N: tuple[Vector, Vector | None]
 
 
 def twists_of(tree: Tree, at: Linearisation, weights: Float[Array, " n_v"]) -> Column:
@@ -138,11 +138,24 @@ def power_gradient(
 
     **Arguments:** `mu`: see `twists_of`, where they are at hand; `more`: what bodies feel beyond their needed wrenches.
     """
-    paths, body = Paths(tree.forest, at.walk), at.kin.bodies
-    once = _once(paths)
-    twist, above = _relative_twists(tree, at, weights), paths.above(body.rotation, identity=True)
+    paths = Paths(tree.forest, at.walk)
     mu = twists_of(tree, at, weights) if mu is None else mu
-    sums, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads, more)
+    felt, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
+    if more is not None:
+        felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(more, felt, strict=True)))
+    joints, by_q, by_v = motion_gradient(tree, links, at, felt, mu, weights)
+    return Links(joints, *by_parameter), by_q, by_v, by_loads
+
+
+def motion_gradient(
+    tree: Tree, links: Links, at: Linearisation, felt: Wrenches, mu: Column, weights: Float[Array, " n_v"]
+) -> tuple[tuple[Joints, ...], tuple[Array, ...], Float[Array, " n_v"]]:
+    """The gradient of what bodies feel as they move, by the joints' parameters, `q` and `v`; see `power_gradient`."""
+    paths, body = Paths(tree.forest, at.walk), at.kin.bodies
+    once, r = _once(paths), body.position
+    twist, above = _relative_twists(tree, at, weights), paths.above(body.rotation, identity=True)
+    about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
+    sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(felt)))
     fields = once(_by_fields, above, at.relative, body, mu, sums)
     turning = fields.pose
     if any(pull is None and group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
@@ -164,7 +177,7 @@ def power_gradient(
             joints.append(of_joints)
             by_q.append(along_tangents(group.space, element, of_elements))
             by_v = select(np.isin(np.arange(tree.n_velocities), group.velocities), of_v, by_v)
-    return Links(tuple(joints), *by_parameter), tuple(by_q), by_v, by_loads
+    return tuple(joints), tuple(by_q), by_v
 
 
 def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Array:
@@ -204,18 +217,8 @@ def _carried_along(paths: Paths, arm: Vector, twist: Column) -> Column:
     return spin, velocity
 
 
-class Sums(NamedTuple):
-    """Over each body and all behind it, about the body's centre of mass: see the module's docstring. Couples alone have
-    no force."""
-
-    F: Column
-    H: Column
-    E: tuple[Vector, Vector | None]
-    N: tuple[Vector, Vector | None]
-
-
-def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None, more: Wrenches | None):
-    """What each body contributes, summed; and the derivatives by masses, inertias, weights, and by loads."""
+def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None):
+    """What each body feels; and the derivatives by masses, inertias, weights, and by loads."""
     body = kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
     mass, J = links.mass, _once(paths)(turned, R, links.inertia)
@@ -228,15 +231,11 @@ def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Arra
     couple = add(couple, scale(2.0 * mass, cross(v, m)))
     pushed = scale(mass, m)
     needed, moved = (add(torque, cross(r, force)), force), (add(Jk, cross(r, pushed)), pushed)
-    terms = Sums(needed, moved, (couple, None), (cross(links.weight, m), None))
-    if more is not None:
-        terms = Sums(*(_sum(a, b) for a, b in zip(terms, more, strict=True)))
-    about = lambda wrench: wrench if wrench[1] is None else (subtract(wrench[0], cross(r, wrench[1])), wrench[1])  # noqa: E731
-    sums = Sums(*(about(wrench) for wrench in paths.carried(terms)))
+    felt = Wrenches(needed, moved, (couple, None), (cross(links.weight, m), None))
     own_kappa, own_m = transposed_times(R, kappa), transposed_times(R, m)
     by_inertia = _by_inertia(own_kappa, *(transposed_times(R, x) for x in (body.spin_rate, w)))
     by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=-1)
-    return sums, (dot(m, body.acceleration), by_inertia, scale(-1.0, m)), by_loads
+    return felt, (dot(m, body.acceleration), by_inertia, scale(-1.0, m)), by_loads
 
 
 def _by_inertia(kappa: Vector, alpha: Vector, w: Vector) -> Symmetric:
@@ -257,7 +256,7 @@ class Fields(NamedTuple):
     twist: Column
 
 
-def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column, sums: Sums) -> Fields:
+def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column, sums: Wrenches) -> Fields:
     F, H, E, N = sums
     V = body.spin, body.velocity
     A = body.spin_rate, subtract(body.acceleration, cross(*V))
@@ -316,17 +315,11 @@ def crossed(twist: Column, wrench: Column) -> Column:
     return add(cross(w, torque), cross(v, force)), cross(w, force)
 
 
-def wrench_sum(*wrenches: Column) -> Column:
-    """The sum of wrenches about one point."""
-    first, *others = wrenches
+def wrench_sum(first: Column, *others: tuple[Vector, Vector | None]) -> Column:
+    """The sum of wrenches about one point; others than the first may be couples alone."""
     for torque, force in others:
-        first = add(first[0], torque), add(first[1], force)
+        first = add(first[0], torque), first[1] if force is None else add(first[1], force)
     return first
-
-
-def _sum(a: tuple[Vector, Vector | None], b: Column) -> Column:
-    """The same where the first may be a couple alone."""
-    return add(a[0], b[0]), b[1] if a[1] is None else add(a[1], b[1])
 
 
 def _less(a: tuple[Vector, Vector | None], b: Column) -> Column:

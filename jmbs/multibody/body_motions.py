@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.multibody.adjoint import Wrenches, linearisation, motion_gradient
 from jmbs.multibody.batches import Inputs
-from jmbs.multibody.implicit import Equations, pulled_back, solution
+from jmbs.multibody.implicit import Equations, solution
+from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import kinematics
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import Motion, Vector
+from jmbs.spatial import Motion, Vector, add, columns, cross
 
 
 def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array, " n_v"]) -> Motion:
@@ -27,10 +30,9 @@ def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array,
         functools.partial(_pull, tree),
     )
     n = len(tree.bodies)
-    x = solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n).reshape(18, n)
-    rotation, position, spin, velocity = tuple(x[:9]), tuple(x[9:12]), tuple(x[12:15]), tuple(x[15:])
+    x = solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n)
     nothing: Vector = (jnp.zeros(n, x.dtype),) * 3
-    return Motion(rotation, position, spin, velocity, nothing, nothing)
+    return Motion(*_parts(x, tree), nothing, nothing)
 
 
 def _residual(tree: Tree, inputs: Inputs, x: Array) -> Array:
@@ -45,4 +47,24 @@ def _stacked(tree: Tree, batch: bool, inputs: Inputs, differentiable: bool = Fal
 
 
 def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
-    return cotangent, pulled_back(functools.partial(_residual, tree), changing, inputs, x, cotangent)
+    links, v = inputs.links, inputs.v
+    at = linearisation(tree, links, inputs.q, v, jnp.zeros_like(v), inputs.varied(changing), local=False, walk=batch)
+    body = at.kin.bodies
+    rotation, position, spin, velocity = _parts(-cotangent, tree)
+    turning = [(columns(body.rotation), columns(rotation)), ((body.spin, body.velocity), (spin, velocity))]
+    torque: Vector = cross(body.position, position)
+    for own, by_own in turning:
+        for x, by_x in zip(own, by_own, strict=True):
+            torque = add(torque, cross(x, by_x))
+    still: Column = ((jnp.zeros_like(spin[0]),) * 3,) * 2
+    felt = Wrenches(still, still, (add(spin, cross(body.position, velocity)), velocity), (torque, position))
+    joints, by_q, by_v = motion_gradient(tree, links, at, felt, still, jnp.zeros_like(v))
+    rest = jax.tree.map(jnp.zeros_like, inputs)
+    by_links = Links(joints, rest.links.mass, rest.links.inertia, rest.links.weight)
+    return cotangent, jax.tree.leaves(rest._replace(links=by_links, q=by_q, v=by_v))
+
+
+def _parts(x: Array, tree: Tree) -> tuple[tuple[Array, ...], ...]:
+    """Rotations, positions, spins and velocities `(bodies, ...)` of all bodies, which are stacked in `x`."""
+    entries = tuple(x.reshape(18, len(tree.bodies), *x.shape[1:]))
+    return entries[:9], entries[9:12], entries[12:15], entries[15:]

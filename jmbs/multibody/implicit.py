@@ -57,21 +57,6 @@ def solution(equations: Equations, inputs: Inputs, size: int) -> Float[Array, " 
     return kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
 
 
-def pulled_back(
-    residual: Callable[[Inputs, Array], Array],
-    changing: tuple[bool, ...],
-    inputs: Inputs,
-    x: Array,
-    weights: Array,
-) -> list[Array]:
-    """The gradient of `weights @ residual` by the leaves that change, in their places, as `Equations.pull` gives it."""
-    leaves = jax.tree.leaves(inputs)
-    which = [k for k, wanted in enumerate(changing) if wanted]
-    changed = [leaves[k] for k in which]
-    (derivatives,) = jax.vjp(lambda changed: residual(_with(inputs, which, changed), x), changed)[1](weights)
-    return jax.tree.leaves(_with(inputs, which, derivatives))
-
-
 def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:
     """The inputs with some leaves exchanged."""
     leaves, structure = jax.tree.flatten(inputs)

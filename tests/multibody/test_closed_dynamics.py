@@ -32,7 +32,9 @@ def loaded():
     mechanism.add_spring_damper(
         "tie", "upright0", "bar0", [0.1, 0.0, 0.2], [0.3, 0.0, 0.1], stiffness=20.0, damping=0.5
     )
-    mechanism.add_load("wind", "bar0", point=[0.2, 0.0, 0.1], force={"times": [0.0, 1.0], "values": [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]]})
+    mechanism.add_load(
+        "wind", "bar0", point=[0.2, 0.0, 0.1], force={"times": [0.0, 1.0], "values": [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]]}
+    )
     mechanism.add_conduction("cooling", "bearing", "environment", 0.3)
     return mechanism
 
