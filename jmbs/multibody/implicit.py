@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from jmbs.arrays import changing_zero
 from jmbs.multibody.adjoint import along_tangents
 from jmbs.multibody.batches import Batchable, Changes, Inputs
+from jmbs.multibody.deferred import deferred
 from jmbs.multibody.kept_rule import kept_rule
 from jmbs.multibody.tree import Tree
 
@@ -76,10 +77,20 @@ def _rate_of_solution(equations: Equations, inputs: Inputs, x: Array, changes: C
         return jnp.zeros_like(x)
     # JAX transposes a linear system only if its whole right-hand side is linear in what changes.
     nothing = jnp.broadcast_to(changing_zero(changes, x.dtype), x.shape)
+    known, structure = jax.tree.flatten((inputs, x))
+
+    def rate(known, unknown):
+        inputs, x = structure.unflatten(known)
+        rates, *given = unknown
+        given = iter(given)
+        changes = tuple(next(given) if wanted else None for wanted in changing)
+        return (_residual_rate(equations, inputs, x, changes, rates),)
 
     def system(unknown):
         rates, changes = unknown
-        return _residual_rate(equations, inputs, x, changes, rates), changes
+        given = tuple(change for change in changes if change is not None)
+        (total,) = deferred(rate, tuple(known), (rates, *given), (jax.ShapeDtypeStruct(x.shape, x.dtype),))
+        return total, changes
 
     def solve(_, given):
         rhs, changes = given
