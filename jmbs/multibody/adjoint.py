@@ -15,6 +15,7 @@ Compare the closed forms of Carpentier and Mansard, "Analytical derivatives of r
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -47,6 +48,9 @@ from jmbs.spatial import (
     transposed_times,
     turned,
 )
+
+Wrench = tuple[Vector, Vector | None]
+"""Torque and force; couples alone have no force."""
 
 
 class Linearisation(NamedTuple):
@@ -102,12 +106,12 @@ def linearisation(
 
 class Wrenches(NamedTuple):
     """F, H, E and N of the module's docstring by body, about the world's origin (of a `local` linearisation, about the
-    first body); world axes. Couples alone have no force."""
+    first body); world axes."""
 
     F: Column
     H: Column
-    E: tuple[Vector, Vector | None]
-    N: tuple[Vector, Vector | None]
+    E: Wrench
+    N: Wrench
 
 
 def twists_of(tree: Tree, at: Linearisation, weights: Float[Array, " n_v"]) -> Column:
@@ -142,7 +146,7 @@ def power_gradient(
     mu = twists_of(tree, at, weights) if mu is None else mu
     felt, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
     if more is not None:
-        felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(more, felt, strict=True)))
+        felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(felt, more, strict=True)))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, mu, weights)
     return Links(joints, *by_parameter), by_q, by_v, by_loads
 
@@ -315,14 +319,13 @@ def crossed(twist: Column, wrench: Column) -> Column:
     return add(cross(w, torque), cross(v, force)), cross(w, force)
 
 
-def wrench_sum(first: Column, *others: tuple[Vector, Vector | None]) -> Column:
-    """The sum of wrenches about one point; others than the first may be couples alone."""
-    for torque, force in others:
-        first = add(first[0], torque), first[1] if force is None else add(first[1], force)
-    return first
+def wrench_sum(*wrenches: Wrench) -> Column:
+    """The sum of wrenches about one point, not all of which are couples alone."""
+    forces = [force for _, force in wrenches if force is not None]
+    return functools.reduce(add, [torque for torque, _ in wrenches]), functools.reduce(add, forces)
 
 
-def _less(a: tuple[Vector, Vector | None], b: Column) -> Column:
+def _less(a: Wrench, b: Column) -> Column:
     return subtract(a[0], b[0]), scale(-1.0, b[1]) if a[1] is None else subtract(a[1], b[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import kinematics
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import Motion, Vector, add, columns, cross
+from jmbs.spatial import Matrix, Motion, Vector, add, columns, cross
 
 
 def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array, " n_v"]) -> Motion:
@@ -51,12 +52,11 @@ def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x
     at = linearisation(tree, links, inputs.q, v, jnp.zeros_like(v), inputs.varied(changing), local=False, walk=batch)
     body = at.kin.bodies
     rotation, position, spin, velocity = _parts(-cotangent, tree)
-    turning = [(columns(body.rotation), columns(rotation)), ((body.spin, body.velocity), (spin, velocity))]
-    torque: Vector = cross(body.position, position)
-    for own, by_own in turning:
-        for x, by_x in zip(own, by_own, strict=True):
-            torque = add(torque, cross(x, by_x))
-    still: Column = ((jnp.zeros_like(spin[0]),) * 3,) * 2
+    own = body.position, body.spin, body.velocity, *columns(body.rotation)
+    by_own = position, spin, velocity, *columns(rotation)
+    torque = functools.reduce(add, map(cross, own, by_own))
+    nothing: Vector = (jnp.zeros_like(spin[0]),) * 3
+    still: Column = nothing, nothing
     felt = Wrenches(still, still, (add(spin, cross(body.position, velocity)), velocity), (torque, position))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, still, jnp.zeros_like(v))
     rest = jax.tree.map(jnp.zeros_like, inputs)
@@ -64,7 +64,7 @@ def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x
     return cotangent, jax.tree.leaves(rest._replace(links=by_links, q=by_q, v=by_v))
 
 
-def _parts(x: Array, tree: Tree) -> tuple[tuple[Array, ...], ...]:
+def _parts(x: Array, tree: Tree) -> tuple[Matrix, Vector, Vector, Vector]:
     """Rotations, positions, spins and velocities `(bodies, ...)` of all bodies, which are stacked in `x`."""
-    entries = tuple(x.reshape(18, len(tree.bodies), *x.shape[1:]))
+    entries: Any = tuple(x.reshape(18, len(tree.bodies), *x.shape[1:]))
     return entries[:9], entries[9:12], entries[12:15], entries[15:]
