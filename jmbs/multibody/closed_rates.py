@@ -76,6 +76,23 @@ def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     return moved, after - before
 
 
+def closing_impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
+    still = jnp.zeros(dae.layout.tree.n_velocities, dae.dtype)
+    closure = LoopInputs(_joints(dae), jnp.zeros(len(_loops(dae).rates), dae.dtype), rows)
+    # Without motion and weight, the accelerations that annul a drift are those of an impulse.
+    links = dae.links.weightless
+    return closed_dynamics(_closed_tree(dae), links, dae.elements(y), still, still, closure)[0]
+
+
+def closing_rates(dae: TreeDAE, y: Own, v: Array) -> list[Float[Array, "n k"]]:
+    """The rates of loop joints at velocities `v`, group by group."""
+    rates, _ = _rates_and_rows(dae, y, v)
+    ends = np.cumsum([group.rates.size for group in dae.layout.loops])
+    parts = jnp.split(rates, ends[:-1])
+    return [part.reshape(group.rates.shape) for part, group in zip(parts, dae.layout.loops, strict=True)]
+
+
 def _closed(dae: TreeDAE) -> ClosedLoops:
     assert dae.layout.closed is not None
     return dae.layout.closed
@@ -123,23 +140,6 @@ def _moved(dae: TreeDAE, y: Own, step: Array, change: Array, rates: Array) -> Ow
     closed = _closed(dae)
     kept = _kept(dae, rates, no_production(closed.friction, dae.dtype))
     return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), kept))
-
-
-def closing_impulse(dae: TreeDAE, y: Own, rows: Float[Array, " m"]) -> Float[Array, " n_v"]:
-    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
-    still = jnp.zeros(dae.layout.tree.n_velocities, dae.dtype)
-    closure = LoopInputs(_joints(dae), jnp.zeros(len(_loops(dae).rates), dae.dtype), rows)
-    # Without motion and weight, the accelerations that annul a drift are those of an impulse.
-    links = dae.links.weightless
-    return closed_dynamics(_closed_tree(dae), links, dae.elements(y), still, still, closure)[0]
-
-
-def closing_rates(dae: TreeDAE, y: Own, v: Array) -> list[Float[Array, "n k"]]:
-    """The rates of loop joints at velocities `v`, group by group."""
-    rates, _ = _rates_and_rows(dae, y, v)
-    ends = np.cumsum([group.rates.size for group in dae.layout.loops])
-    parts = jnp.split(rates, ends[:-1])
-    return [part.reshape(group.rates.shape) for part, group in zip(parts, dae.layout.loops, strict=True)]
 
 
 def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
