@@ -264,12 +264,12 @@ def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column
     F, H, E, N = sums
     V = body.spin, body.velocity
     A = body.spin_rate, subtract(body.acceleration, cross(*V))
-    inner = _less(E, crossed(V, H))
+    inner = difference(E, crossed(V, H))
     pose = wrench_sum(crossed(mu, F), crossed(A, H), crossed(V, inner))
     # The body's velocity and its parent's, at the same point.
     own = times(above, relative.spin), times(above, relative.velocity)
     both = subtract(scale(2.0, V[0]), own[0]), subtract(scale(2.0, V[1]), own[1])
-    return Fields(_less(N, pose), _less(E, crossed(both, H)), H, F)
+    return Fields(difference(N, pose), difference(E, crossed(both, H)), H, F)
 
 
 def _by_own(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:
@@ -325,7 +325,8 @@ def wrench_sum(*wrenches: Wrench) -> Column:
     return functools.reduce(add, [torque for torque, _ in wrenches]), functools.reduce(add, forces)
 
 
-def _less(a: Wrench, b: Column) -> Column:
+def difference(a: Wrench, b: Column) -> Column:
+    """Of two wrenches about one point, or of two twists."""
     return subtract(a[0], b[0]), scale(-1.0, b[1]) if a[1] is None else subtract(a[1], b[1])
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.multibody.adjoint import Wrenches, crossed, wrench_sum
+from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
 from jmbs.multibody.closing import Closing, Loops, by_joint, of_bodies, on_bodies, once
 from jmbs.multibody.joints import Column
 from jmbs.multibody.paths import taken
@@ -34,7 +34,7 @@ def closing_gradient(
 ) -> tuple[Wrenches, Closing, Float[Array, "k *b"]]:
     """What the bodies feel; the gradient of `P` by the joints' parameters, and by `efforts`."""
     n = len(loops.bodies)
-    moved = Motion(motion.rotation, motion.position, *mu, *_nothing(mu))
+    moved = Motion(motion.rotation, motion.position, *mu, *jax.tree.map(jnp.zeros_like, mu))
     ends = [of_bodies(part, loops.bodies[:, end]) for part in (motion, moved) for end in (0, 1)]
     at = once(motion)(_at_frame, *ends, joints.place)
     transmitted = wrench_sum(
@@ -85,9 +85,9 @@ def _at_frame(first: Motion, second: Motion, mu_1: Motion, mu_2: Motion, place: 
     V_1, V_2 = here(first.spin, first.velocity, reach), here(second.spin, second.velocity, arm)
     A_1, A_2 = spatial(first, reach), spatial(second, arm)
     own_1, own_2 = here(mu_1.spin, mu_1.velocity, reach), here(mu_2.spin, mu_2.velocity, arm)
-    gap = _less(V_1, V_2)
+    gap = difference(V_1, V_2)
     carried = cross(V_2[0], gap[0]), add(cross(V_2[0], gap[1]), cross(V_2[1], gap[0]))
-    return _AtFrame(V_1, V_2, A_1, gap, _less(_less(A_1, A_2), carried), _less(own_1, own_2), own_1)
+    return _AtFrame(V_1, V_2, A_1, gap, difference(difference(A_1, A_2), carried), difference(own_1, own_2), own_1)
 
 
 class _Felt(NamedTuple):
@@ -131,13 +131,5 @@ def _by_body(felt: _Felt, loops: Loops, n: int) -> Wrenches:
     return Wrenches(F, H, (add(E[0], couple), E[1]), N)
 
 
-def _less(a: Column, b: Column) -> Column:
-    return subtract(a[0], b[0]), subtract(a[1], b[1])
-
-
 def _scaled(factor: Array, column: Column) -> Column:
     return scale(factor, column[0]), scale(factor, column[1])
-
-
-def _nothing(column: Column) -> Column:
-    return jax.tree.map(jnp.zeros_like, column)

@@ -15,6 +15,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from jmbs.multibody.batches import batch_size
+
 Arrays = tuple[Array, ...]
 Linear = Callable[[Arrays, Arrays], Arrays]
 """`(known, arguments)` to values that are linear in the arguments."""
@@ -61,7 +63,7 @@ def _transpose(cotangents: Sequence, *inputs, function: Linear, n: int, values: 
 
 
 def _batch(inputs: Sequence, axes: Sequence, *, function: Linear, n: int, values: Shapes):
-    size = next(x.shape[axis] for x, axis in zip(inputs, axes, strict=True) if axis is not None)
+    size = batch_size(inputs, axes)
     batched = jax.vmap(function, (tuple(axes[:n]), tuple(axes[n:])), axis_size=size)
     shapes = tuple(jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for value in values)
     return list(deferred(batched, tuple(inputs[:n]), tuple(inputs[n:]), shapes)), [0] * len(values)
