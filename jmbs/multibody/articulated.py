@@ -38,6 +38,7 @@ from jmbs.spatial import (
     turned,
     with_body,
 )
+from jmbs.static_places import entries_at
 
 
 class Joint(NamedTuple):
@@ -144,7 +145,8 @@ def _at(nodes: Nodes, body, mask: np.ndarray) -> Any:
         return body
     if isinstance(body, tuple):
         return tuple(_at(nodes, part, mask) for part in body)
-    return select(mask, body[nodes.body], jnp.zeros_like(body[nodes.body]))
+    whole = entries_at(body, nodes.body)
+    return select(mask, whole, jnp.zeros_like(whole))
 
 
 def _of_velocities(nodes: Nodes, x: Array) -> Array:
@@ -152,7 +154,8 @@ def _of_velocities(nodes: Nodes, x: Array) -> Array:
     if nodes.free.all():
         return x
     place = np.maximum(np.cumsum(nodes.free) - 1, 0)
-    return select(nodes.free, x[place], jnp.zeros_like(x[place]))
+    whole = entries_at(x, place)
+    return select(nodes.free, whole, jnp.zeros_like(whole))
 
 
 def _of_free(nodes: Nodes, x: Array) -> Array:

@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
+from jmbs.compiler import compiles_whole_loops
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.tree import Links
 
@@ -45,7 +46,8 @@ class Batchable:
 
     Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
     that have the batch axis where the recursions want it: components last; joint elements, loads and motions, which are
-    evaluated member by member, second. A batch of one stays alone, which is quicker. It is a primitive, so that it is
+    evaluated member by member, second. A batch of one stays alone, which is quicker; unless loops are one kernel each,
+    where a single mechanism is quicker as a batch. It is a primitive, so that it is
     traced only where the program is lowered or batched: not alone where it is batched later. It has no derivative.
 
     **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
@@ -64,6 +66,9 @@ class Batchable:
         return vector, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
 
     def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
+        if compiles_whole_loops():
+            together = self._together([x[None] for x in leaves], [0] * len(leaves), structure)
+            return [x[0] for x in together]
         vector, derivatives = self.function(False, *structure.unflatten(leaves))
         return [vector, *jax.tree.leaves(derivatives)]
 
@@ -77,7 +82,7 @@ class Batchable:
         size = batch_size(leaves, axes)
         leaves = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(leaves, axes, strict=True)]
         batched = [axis is not None for axis in axes]
-        if size == 1:
+        if size == 1 and not compiles_whole_loops():
             only = [x[0] if flag else x for flag, x in zip(batched, leaves, strict=True)]
             return [x[None] for x in _batchable.bind(*only, of=self, structure=structure)]
         (inputs, vectors, changes), flags = structure.unflatten(leaves), structure.unflatten(batched)

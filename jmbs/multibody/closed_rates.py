@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.compiler import kernels_apart
 from jmbs.dae import total_energy
 from jmbs.ephs import Power
 from jmbs.library.mechanics import joint_residual
@@ -28,6 +29,7 @@ from jmbs.multibody.joints import Frame, frame_of, poses_of
 from jmbs.multibody.links import frames, members
 from jmbs.multibody.loops import Split
 from jmbs.spatial import Motion, add, multiply, subtract, times, transpose, transposed_times
+from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
@@ -35,20 +37,20 @@ if TYPE_CHECKING:
 
 def closed_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The rates of a tree with loops; `stabilisation` as in `TreeDAE.rates`."""
-    layout, v = dae.layout, y[-1][0]
+    layout, v = dae.layout, kernels_apart(y[-1][0])
     forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
     rates, rows = _rates_and_rows(dae, y, v)
     friction = friction_forces(dae.reference, _closed(dae).friction, rates)
     closure = LoopInputs(_joints(dae), friction.forces, _drift(dae, rows, stabilisation))
     dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure)
-    whole = jnp.concatenate([production, friction.production])[layout.production_source]
+    whole = entries_at(jnp.concatenate([production, friction.production]), layout.production_source)
     power = Power(supplied, dissipated + friction.dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
     return TreeRates(dae.velocity(v, dv, production, _kept(dae, rates, friction.production)), power, dv, None)
 
 
 def loaded_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The same where other components act on the bodies or joints, or have states of their own."""
-    layout, v = dae.layout, y[-1][0]
+    layout, v = dae.layout, kernels_apart(y[-1][0])
     forces, production, known = dae.simple_forces(t, v)
     o = others(dae, t, geometry_of(dae, y))
     forces, loads = direct_forces(dae, o, forces)
@@ -62,13 +64,13 @@ def loaded_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRa
 
 def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     """See `jmbs.multibody.projection.project`."""
-    v, splits = y[-1][0], _splits(dae)
+    v, splits = kernels_apart(y[-1][0]), _splits(dae)
     still, open_by = jnp.zeros_like(v), _closures(dae, y)
-    normal = [jnp.einsum("nim,ni->nm", s.normal, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
+    normal = [_products(jnp.swapaxes(s.normal, 1, 2), gap) for s, gap in zip(splits, open_by, strict=True)]
     step = closing_impulse(dae, y, jnp.concatenate(normal))
     # The joints close the rest of their gaps.
     rates, _ = _rates_and_rows(dae, y, step)
-    along = [jnp.einsum("nki,ni->nk", s.inverse, gap).ravel() for s, gap in zip(splits, open_by, strict=True)]
+    along = [_products(s.inverse, gap) for s, gap in zip(splits, open_by, strict=True)]
     moved = _moved(dae, y, step, still, rates - jnp.concatenate(along))
     _, rows = _rates_and_rows(dae, moved, v)
     moved = _moved(dae, moved, still, closing_impulse(dae, y, rows), jnp.zeros_like(rates))
@@ -132,7 +134,7 @@ def _motion(dae: TreeDAE, y: Own, v: Array) -> Motion:
 
 def _kept(dae: TreeDAE, rates: Array, production: Array) -> Float[Array, " kept"]:
     """The rates of the blocks that stay: loop joints by theirs, the environment by what friction produces."""
-    return jnp.concatenate([rates, production, jnp.zeros(1, dae.dtype)])[_closed(dae).kept_source]
+    return entries_at(jnp.concatenate([rates, production, jnp.zeros(1, dae.dtype)]), _closed(dae).kept_source)
 
 
 def _moved(dae: TreeDAE, y: Own, step: Array, change: Array, rates: Array) -> Own:
@@ -148,7 +150,8 @@ def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
     found = []
     for group, (block, rows) in zip(dae.layout.loops, closed.elements, strict=True):
         joints = members(reference.components[group.constraint.batch], group.constraint)
-        inclusion = eqx.filter_vmap(lambda _, m, q: m.inclusion(q))(np.arange(len(rows)), joints.motion, y[block][rows])
+        elements = entries_at(y[block], rows)
+        inclusion = eqx.filter_vmap(lambda _, m, q: m.inclusion(q))(np.arange(len(rows)), joints.motion, elements)
         first, second = (
             _frame(of_bodies(motion, group.bodies[:, end]), frames(reference, offsets))
             for end, offsets in ((0, group.first), (1, group.second))
@@ -157,6 +160,12 @@ def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
         error = multiply(transpose(R), second[0]), transposed_times(R, subtract(second[1], p))
         found.append(jax.vmap(joint_residual)(poses_of(error)))
     return found
+
+
+def _products(matrices: Float[Array, "n k 6"], vectors: Float[Array, "n 6"]) -> Float[Array, " n*k"]:
+    """Joint by joint, one after the other; written out, since a call of a library takes longer."""
+    parts = [matrices[:, :, i] * vectors[:, None, i] for i in range(6)]
+    return sum(parts[1:], parts[0]).ravel()
 
 
 def _frame(motion: Motion, offset: Float[Array, "n 3 4"]) -> Frame:

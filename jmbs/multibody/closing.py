@@ -39,6 +39,7 @@ from jmbs.spatial import (
     transposed_times,
     vector,
 )
+from jmbs.static_places import sums_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,17 +127,8 @@ def drift(gap: Gap, loops: Loops, closing: Closing) -> Float[Array, "m *b"]:
 
 def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Column:
     """For each of n joints the sum of its columns times their factors; `joints` says whose they are, in order."""
-    angular, linear = (tuple(_sums(x * factors, joints, n) for x in part) for part in columns)
+    angular, linear = (tuple(sums_at(x * factors, joints, n) for x in part) for part in columns)
     return angular, linear
-
-
-def _sums(x: Array, joints: np.ndarray, n: int) -> Array:
-    """The sums over each joint's entries, which follow each other."""
-    count = np.bincount(joints, minlength=n)
-    first, total = np.cumsum(count) - count, jnp.zeros((n, *x.shape[1:]), x.dtype)
-    for i in range(count.max(initial=0)):
-        total = total + select(i < count, taken(x, np.where(i < count, first + i, 0)), jnp.zeros_like(total))
-    return total
 
 
 def closing_jacobian(tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing) -> Float[Array, "m n_v *b"]:
@@ -171,7 +163,7 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     for end, sign, lever in ((0, 1.0, reach), (1, -1.0, arm)):
         given = scale(sign, add(moment, cross(lever, push))), scale(sign, push)
         torque, force = (
-            tuple(x + on_bodies(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
+            tuple(x + sums_at(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
             for pair in zip((torque, force), given, strict=True)
         )
     return torque, force
@@ -190,12 +182,6 @@ def of_bodies(motion: Motion, bodies: np.ndarray) -> Motion:
     unit = tuple(jnp.full_like(x, entry) for x, entry in zip(rotation, np.eye(3).ravel(), strict=True))
     still = jax.tree.map(jnp.zeros_like, vectors)
     return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit, *still))
-
-
-def on_bodies(x: Array, bodies: np.ndarray, n: int) -> Array:
-    """The sums of what acts on each of n bodies; what acts on the ground is left out."""
-    held = np.flatnonzero(bodies >= 0)
-    return jnp.zeros((n, *x.shape[1:]), x.dtype).at[bodies[held]].add(taken(x, held))
 
 
 def once(motion: Motion) -> Callable:

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
-from jmbs.multibody.closing import Closing, Loops, by_joint, of_bodies, on_bodies, once
+from jmbs.multibody.closing import Closing, Loops, by_joint, of_bodies, once
 from jmbs.multibody.joints import Column
 from jmbs.multibody.paths import taken
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
+from jmbs.static_places import sums_at
 
 
 def closing_gradient(
@@ -126,8 +127,8 @@ def _felt(
 def _by_body(felt: _Felt, loops: Loops, n: int) -> Wrenches:
     """What each of n bodies feels by all joints."""
     first, second = loops.bodies.T
-    F, H, E, N = jax.tree.map(lambda x: on_bodies(x, first, n) - on_bodies(x, second, n), felt.wrenches)
-    couple = tuple(on_bodies(x, second, n) for x in felt.couple)
+    F, H, E, N = jax.tree.map(lambda x: sums_at(x, first, n) - sums_at(x, second, n), felt.wrenches)
+    couple = tuple(sums_at(x, second, n) for x in felt.couple)
     return Wrenches(F, H, (add(E[0], couple), E[1]), N)
 
 

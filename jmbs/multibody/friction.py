@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Plan, ReferenceDAE, each
+from jmbs.static_places import entries_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ def friction_forces(
     braking, productions = [], [jnp.zeros(0, v.dtype)]
     dissipated = jnp.zeros((), v.dtype)
     for source in sources:
-        u = v[source.velocities]
+        u = entries_at(v, source.velocities)
         batch, component = reference.plan.batches[source.batch], reference.components[source.batch]
         force = each(batch, lambda c, u: c.force(u), component, u)
         braking.append(force.ravel())
@@ -71,8 +72,8 @@ def friction_forces(
         productions.append(heat / reference.reference_temperature)
         dissipated = dissipated + jnp.sum(heat)
     # One after the other, then nothing, and from there to the velocities.
-    forces = jnp.concatenate([*braking, jnp.zeros(1, v.dtype)])[_places(sources, v.shape[0])]
-    return FrictionForces(forces, jnp.concatenate(productions), dissipated)
+    forces = jnp.concatenate([*braking, jnp.zeros(1, v.dtype)])
+    return FrictionForces(entries_at(forces, _places(sources, v.shape[0])), jnp.concatenate(productions), dissipated)
 
 
 def no_production(sources: tuple[FrictionSource, ...], dtype) -> Float[Array, " sources"]:

@@ -29,6 +29,7 @@ from jmbs.spatial import (
     transpose,
     vector,
 )
+from jmbs.static_places import entries_at
 
 
 class TreeMotion(NamedTuple):
@@ -80,8 +81,8 @@ def relative_motion(
     group: JointGroup, joints: Joints, element: Array, v: Array, dv: Array | None
 ) -> tuple[RelativeMotion, tuple[Column, ...]]:
     """The same of one group, in its order; `v`, `dv` of the whole tree."""
-    places = group.velocities.T
-    return joints.relative(element, [v[p] for p in places], None if dv is None else [dv[p] for p in places])
+    own = lambda x: [entries_at(x, places) for places in group.velocities.T]  # noqa: E731
+    return joints.relative(element, own(v), None if dv is None else own(dv))
 
 
 def _all_with_rates(motions: list[RelativeMotion]) -> list[RelativeMotion]:
@@ -170,7 +171,7 @@ def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Ar
 
 def _ordered(parts: tuple[Array, ...], order: np.ndarray | None) -> Array:
     whole = parts[0] if len(parts) == 1 else jnp.concatenate(_alike(parts))
-    return whole if order is None else whole[order]
+    return whole if order is None else entries_at(whole, order)
 
 
 def _alike(parts: tuple[Array, ...]) -> list[Array]:

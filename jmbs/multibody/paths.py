@@ -18,6 +18,7 @@ from jaxtyping import Array
 from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import Matrix
+from jmbs.static_places import entries_at
 
 SMALL_MASK = 500
 """Up to so many entries a sum is quicker than a call of a library for products of matrices."""
@@ -77,7 +78,7 @@ class Paths:
         parent = self.forest.parent
         at_roots = IDENTITY if identity else (0.0,) * len(entries)
         return tuple(
-            select(parent >= 0, x[np.maximum(parent, 0)], jnp.full_like(x, root))
+            select(parent >= 0, entries_at(x, np.maximum(parent, 0)), jnp.full_like(x, root))
             for x, root in zip(entries, at_roots, strict=True)
         )
 
@@ -92,11 +93,7 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
 
 def taken(entries: Entries, at: np.ndarray) -> Entries:
     """The entries at places of the first axis; without a gather where these follow each other."""
-    if np.array_equal(at, np.arange(jax.tree.leaves(entries)[0].shape[0])):
-        return entries
-    if len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
-        return jax.tree.map(lambda x: x[at[0] : at[0] + len(at)], entries)
-    return jax.tree.map(lambda x: x[at], entries)
+    return jax.tree.map(lambda x: entries_at(x, at), entries)
 
 
 def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:

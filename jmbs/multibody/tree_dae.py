@@ -29,6 +29,7 @@ from jmbs.multibody.links import closing_joints, links_of, splits_of
 from jmbs.multibody.loops import Split
 from jmbs.multibody.tree import Links
 from jmbs.spatial import scale, symmetric_times, transposed_times
+from jmbs.static_places import entries_at, sums_at
 
 Own = tuple[Array, ...]
 """A state of the tree formulation: one array `(n, *space.shape)` per block of the layout."""
@@ -97,7 +98,7 @@ class TreeDAE(eqx.Module):
 
     def elements(self, y: Own) -> tuple[Array, ...]:
         """Joint elements by group."""
-        return tuple(y[s.block][s.rows] for s in self.layout.sources)
+        return tuple(entries_at(y[s.block], s.rows) for s in self.layout.sources)
 
     def lift(self, y: Own, velocity: Float[Array, " n"]) -> Own:
         """Ambient tangents of all blocks from the trivialised velocity."""
@@ -121,7 +122,7 @@ class TreeDAE(eqx.Module):
         forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
         dv = forward_dynamics(self.layout.tree, self.links, self.elements(y), y[-1][0], forces, None)
         velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
-        whole = production[self.layout.production_source]
+        whole = entries_at(production, self.layout.production_source)
         zero = jnp.zeros((), self.dtype)
         return TreeRates(velocity, Power(supplied, dissipated, jnp.sum(whole), zero, whole), dv, None)
 
@@ -133,7 +134,7 @@ class TreeDAE(eqx.Module):
             velocities = self.layout.driven[port]
             force = self.reference.drives[port].flow(t, None)
             forces = _added(forces, velocities, force)
-            supplied = supplied + force @ v[velocities]
+            supplied = supplied + force @ entries_at(v, velocities)
         return forces, friction.production, (supplied, friction.dissipated)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
@@ -145,7 +146,7 @@ class TreeDAE(eqx.Module):
 
     def velocity(self, v: Array, dv: Array, production: Array, kept: Array) -> Float[Array, " n"]:
         """The trivialised velocity of the tree's state from its parts; `kept`: rates of the blocks that stay."""
-        return jnp.concatenate([v, dv, production, kept])[self.layout.velocity_source]
+        return entries_at(jnp.concatenate([v, dv, production, kept]), self.layout.velocity_source)
 
     # -- constraints ----------------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ def _added(total: Array, places: np.ndarray, value: Array) -> Array:
     flat = places.ravel()
     if np.array_equal(flat, np.arange(total.shape[0])):
         return total + value.ravel()
-    return total.at[flat].add(value.ravel())
+    return total + sums_at(value.ravel(), flat, total.shape[0])
 
 
 def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:

@@ -11,13 +11,12 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
+from jmbs.compiler import ask_for_speed, compiles_whole_loops
 from jmbs.errors import ModelError
 
-PIECE = 256
-"""Members that one CPU device takes at once: what they compute on the way still fits its caches."""
-
-VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
-"""A flag of JAX's compiler, in bits; cores that have less use what they have."""
+PIECE, SMALL_PIECE = 256, 64
+"""Members that one CPU device takes at once: what they compute on the way still fits its caches. The smaller one where
+operations on few numbers cost little."""
 
 
 def usable_cores() -> int:
@@ -26,15 +25,14 @@ def usable_cores() -> int:
 
 
 def use_all_cores() -> None:
-    """Lets JAX use all that a CPU has: one device per core, of which it otherwise takes one; and vectors as wide as the
-    cores have, of which its compiler otherwise uses half. It leaves the width alone where `XLA_FLAGS` says one.
+    """Lets JAX use all that a CPU has: one device per core, of which it otherwise takes one; vectors as wide as the
+    cores have, of which its compiler otherwise uses half; and loops that are one kernel each, where it otherwise calls
+    one per operation. What `XLA_FLAGS` says already is left alone.
 
     It changes JAX's configuration and `XLA_FLAGS` for the whole process. Raises `RuntimeError` once JAX has been used.
     """
     jax.config.update("jax_num_cpu_devices", usable_cores())
-    flags = os.environ.get("XLA_FLAGS", "")
-    if VECTOR_WIDTH not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --{VECTOR_WIDTH}=512".strip()
+    ask_for_speed()
 
 
 def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
@@ -66,7 +64,8 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
 
 def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -> PyTree:
-    piece = next((n for n in range(PIECE, PIECE // 4, -1) if size % n == 0), size)
+    largest = SMALL_PIECE if compiles_whole_loops() else PIECE
+    piece = next((n for n in range(largest, largest // 4, -1) if size % n == 0), size)
     if jax.default_backend() != "cpu" or piece == size:
         return jax.vmap(function)(batch)
     pieces = jax.tree.map(lambda x: jnp.reshape(x, (size // piece, piece, *x.shape[1:])), batch)

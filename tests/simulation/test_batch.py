@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jmbs
+from jmbs.compiler import EXTRA, FLAGS, NOT_UNROLLED, VECTOR_WIDTH
 
 
 def swing(member):
@@ -77,9 +78,9 @@ except RuntimeError:
     assert run.stdout.strip() == "too late"
 
 
-@pytest.mark.parametrize("given", ["", "--xla_cpu_prefer_vector_width=128"])
+@pytest.mark.parametrize("given", ["", f"--{VECTOR_WIDTH}=128", f"--{EXTRA}={NOT_UNROLLED}"])
 def test_cores_are_used_to_their_full_width(given):
-    """One device per core, and compiled functions that take 8 numbers at once, unless the user says otherwise."""
+    """One device per core; and what compiled functions shall be like, unless the user says otherwise."""
     program = """
 import os, jax, jax.numpy as jnp
 import jmbs
@@ -89,8 +90,42 @@ assert len(jax.devices()) == usable_cores()
 assert float(jax.jit(jnp.sum)(jnp.ones(64))) == 64
 print(os.environ["XLA_FLAGS"])
 """
+    flags = _printed(program, given).split()
+    assert flags[:1] == [given] if given else flags == list(FLAGS.values())
+    assert [flag.split("=")[0].removeprefix("--") for flag in sorted(flags)] == sorted(FLAGS)
+
+
+def test_whole_loops_compute_the_same(configs):
+    """Alone and in a batch, values and gradients: a tree, and a loop, which has a projection too."""
+    program = f"""
+import jax, jax.numpy as jnp
+jax.config.update("jax_enable_x64", True)
+import jmbs
+from jmbs.compiler import compiles_whole_loops
+if WHOLE:
+    jmbs.use_all_cores()
+    assert compiles_whole_loops()
+for name in ("chain_8", "three_bar_loop"):
+    model = jmbs.compile(jmbs.load("{configs}/" + name + ".yaml"))
+    mass = next(path for path in model.parameters() if path.endswith("/mass"))
+    def last(factor):
+        changed = model.with_parameters({{mass: factor * model.parameters()[mass]["value"]}})
+        sol = jmbs.simulate(changed, t1=0.05, ts=[0.0, 0.05], dt=0.01, solver="rk4", audit=False)
+        return jnp.sum(jnp.sin(sol.position.array[-1]))
+    alone = jax.jit(jax.value_and_grad(last))
+    factors = jnp.array([1.0, 1.5])
+    text = alone.lower(1.0).compile().as_text()
+    assert ("xla_cpu_small_call" in text) or not WHOLE
+    print(*(float(x) for x in alone(1.0)), *jnp.ravel(jnp.stack(jax.jit(lambda f: jmbs.map_batch(alone, f))(factors))))
+"""
+    plain, whole = (np.array(_printed(f"WHOLE = {flag}\n{program}", "").split(), float) for flag in (False, True))
+    np.testing.assert_allclose(whole, plain, rtol=1e-11)
+
+
+def _printed(program: str, flags: str) -> str:
+    """What a program prints that starts with `XLA_FLAGS` as given."""
     environment = {key: value for key, value in os.environ.items() if key != "XLA_FLAGS"}
-    environment |= {"JAX_PLATFORMS": "cpu"} | ({"XLA_FLAGS": given} if given else {})
+    environment |= {"JAX_PLATFORMS": "cpu"} | ({"XLA_FLAGS": flags} if flags else {})
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == (given or "--xla_cpu_prefer_vector_width=512")
+    return run.stdout.strip()

@@ -1,0 +1,55 @@
+"""Entries and sums at known places against look-ups and scatters of JAX, in every mode."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jmbs.static_places import entries_at, sums_at
+
+PLACES = {
+    "all": np.arange(5),
+    "some that follow each other": np.array([1, 2, 3]),
+    "out of order": np.array([4, 0, 2]),
+    "more than once": np.array([3, 3, 0, 3, 1, 0]),
+    "none": np.zeros(0, int),
+    "a table": np.array([[4, 1], [1, 0], [2, 2]]),
+}
+
+
+@pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("shape", [(5,), (5, 2, 3)], ids=str)
+def test_entries_are_looked_up(at, shape):
+    x = jax.random.normal(jax.random.key(0), shape)
+    changes = jax.random.normal(jax.random.key(1), (2, *shape))
+    weights = jax.random.normal(jax.random.key(2), x[at].shape)
+    np.testing.assert_array_equal(entries_at(x, at), x[at])
+    np.testing.assert_array_equal(jax.vmap(lambda x: entries_at(x, at))(changes), changes[:, at])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x: entries_at(x, at), -1, -1)(jnp.moveaxis(changes, 0, -1)).T,
+        jnp.moveaxis(changes[:, at], 0, -1).T,
+    )
+    np.testing.assert_array_equal(jax.jvp(lambda x: entries_at(x, at), (x,), (changes[0],))[1], changes[0][at])
+    wanted = jax.grad(lambda x: jnp.vdot(x[at], weights))(x)
+    np.testing.assert_allclose(jax.grad(lambda x: jnp.vdot(entries_at(x, at), weights))(x), wanted, atol=1e-15)
+    squares = lambda look: lambda x: jnp.vdot(look(x) ** 3, weights)  # noqa: E731
+    found, wanted = (
+        jax.jvp(jax.vmap(jax.grad(squares(look))), (changes,), (changes[::-1],))[1]
+        for look in (lambda x: entries_at(x, at), lambda x: x[at])
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize("at", [np.array([2, 0, 2, -1, 1, 2]), np.full(6, -1)], ids=["some", "nowhere"])
+def test_sums_go_to_their_places(at):
+    x = jax.random.normal(jax.random.key(0), (6, 2))
+    wanted = jnp.zeros((4, 2)).at[at[at >= 0]].add(x[at >= 0])
+    np.testing.assert_allclose(sums_at(x, at, 4), wanted, atol=1e-15)
+
+
+def test_nothing_scatters():
+    at = np.array([3, 3, 0])
+    program = jax.jit(jax.grad(lambda x: jnp.sum(entries_at(x, at) ** 2))).lower(jnp.ones(5)).as_text()
+    assert "scatter" not in program
