@@ -113,6 +113,7 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
+    _use_all_cores()
     mechanism, model = _compile(args)
     directory = args.out if args.out is not None else default_directory(mechanism.name)
     check_directory(directory, force=args.force)
@@ -143,11 +144,9 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _testspeed(args: argparse.Namespace) -> int:
-    from jmbs.simulation import measure_speed, use_all_cores
+    from jmbs.simulation import measure_speed
 
-    # A program that has used JAX before it calls this has chosen its devices.
-    with contextlib.suppress(RuntimeError):
-        use_all_cores()
+    _use_all_cores()
     given = {"formulation": args.formulation, "precision": args.precision}
     mechanism, model = _compile(args, {key: value for key, value in given.items() if value is not None})
     path = _new_file(args, f"{mechanism.name}-speed.json")
@@ -156,6 +155,14 @@ def _testspeed(args: argparse.Namespace) -> int:
     path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
     print(f"{report.table()}\n\n{path}")
     return DONE
+
+
+def _use_all_cores() -> None:
+    from jmbs.simulation import use_all_cores
+
+    # A program that has used JAX before it calls this has chosen its devices.
+    with contextlib.suppress(RuntimeError):
+        use_all_cores()
 
 
 def _import(args: argparse.Namespace) -> int:

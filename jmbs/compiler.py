@@ -53,7 +53,7 @@ _apart = Primitive("kernels_apart")
 def _evaluate(x: Array, *, derivative: bool) -> Array:
     if not (derivative and compiles_whole_loops()):
         return x
-    # A scatter that changes nothing: of a loop with one in it XLA makes no kernel. One to a single place it sees through.
+    # A scatter that changes nothing: of a loop with one in it XLA makes no kernel. One to one place it sees through.
     axis = int(np.argmax(x.shape))
     return jnp.zeros_like(x).at[(slice(None),) * axis + (np.arange(x.shape[axis]),)].add(x)
 

@@ -20,6 +20,7 @@ import pytest  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 ROOT = Path(__file__).parent.parent
 REFERENCE_DATA = Path(__file__).parent / "reference" / "data"

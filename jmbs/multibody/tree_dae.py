@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.compiler import compiles_whole_loops
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.multibody.closed_rates import closed_rates, loaded_rates
@@ -86,7 +87,7 @@ class TreeDAE(eqx.Module):
     def expanded(self, y: Own) -> tuple[tuple[Array, ...], Float[Array, "bodies 6"]]:
         """The state of the reference semantics, and the bodies' velocities in body axes."""
         layout, links = self.layout, self.links
-        body = kinematics(layout.tree, links, self.elements(y), y[-1][0]).bodies
+        body = kinematics(layout.tree, links, self.elements(y), y[-1][0], walk=compiles_whole_loops()).bodies
         pose = poses_of((body.rotation, body.position))
         spin, velocity = transposed_times(body.rotation, body.spin), transposed_times(body.rotation, body.velocity)
         momentum = jnp.stack([*symmetric_times(links.inertia, spin), *scale(links.mass, velocity)], axis=-1)
