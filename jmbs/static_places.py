@@ -16,14 +16,14 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
 
-class Places:
+class KnownPlaces:
     """Places `(m,)` among `size` of them, negative for none. Equal ones compare equal, so that JAX knows them again."""
 
     def __init__(self, at: np.ndarray, size: int):
         self.at, self.size = at, size
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Places) and self.size == other.size and np.array_equal(self.at, other.at)
+        return isinstance(other, KnownPlaces) and self.size == other.size and np.array_equal(self.at, other.at)
 
     def __hash__(self) -> int:
         return hash((self.size, self.at.tobytes()))
@@ -33,16 +33,16 @@ def entries_at(x: Array, at: np.ndarray) -> Array:
     """`x[at]` for places along the first axis, in any shape; without a look-up where these follow each other."""
     if np.ndim(at) == 1 and len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
-    found = _entries.bind(x, places=Places(np.ravel(at), x.shape[0]), axis=0)
+    found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)
     return found.reshape(*np.shape(at), *x.shape[1:])
 
 
 def sums_at(x: Array, at: np.ndarray, size: int) -> Array:
     """`(size, ...)`: at each place the sum of the entries of `x` `(m, ...)` that belong there; -1: nowhere."""
-    return _sums(x, Places(at, size), 0)
+    return _sums(x, KnownPlaces(at, size), 0)
 
 
-def _sums(x: Array, places: Places, axis: int) -> Array:
+def _sums(x: Array, places: KnownPlaces, axis: int) -> Array:
     """One look-up of the first entry at each place, one of the second, and so on."""
     x, at, size = jnp.moveaxis(x, axis, 0), places.at, places.size
     order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
@@ -59,19 +59,19 @@ def _sums(x: Array, places: Places, axis: int) -> Array:
 _entries = Primitive("entries_at")
 
 
-def _evaluate(x: Array, *, places: Places, axis: int) -> Array:
+def _evaluate(x: Array, *, places: KnownPlaces, axis: int) -> Array:
     return x.at[(slice(None),) * axis + (places.at,)].get(mode="promise_in_bounds")
 
 
-def _type(x: ShapedArray, *, places: Places, axis: int) -> ShapedArray:
+def _type(x: ShapedArray, *, places: KnownPlaces, axis: int) -> ShapedArray:
     return ShapedArray((*x.shape[:axis], len(places.at), *x.shape[axis + 1 :]), x.dtype)
 
 
-def _transpose(cotangent, _, *, places: Places, axis: int):
+def _transpose(cotangent, _, *, places: KnownPlaces, axis: int):
     return (_sums(cotangent, places, axis),)
 
 
-def _batch(inputs: Sequence, axes: Sequence, *, places: Places, axis: int):
+def _batch(inputs: Sequence, axes: Sequence, *, places: KnownPlaces, axis: int):
     return _entries.bind(jnp.moveaxis(inputs[0], axes[0], 0), places=places, axis=axis + 1), 0
 
 
