@@ -145,17 +145,20 @@ def _at(nodes: Nodes, body, mask: np.ndarray) -> Any:
         return body
     if isinstance(body, tuple):
         return tuple(_at(nodes, part, mask) for part in body)
-    whole = entries_at(body, nodes.body)
-    return select(mask, whole, jnp.zeros_like(whole))
+    return _where(mask, body, nodes.body)
 
 
 def _of_velocities(nodes: Nodes, x: Array) -> Array:
     """What velocities have, zero at nodes without freedom."""
     if nodes.free.all():
         return x
-    place = np.maximum(np.cumsum(nodes.free) - 1, 0)
-    whole = entries_at(x, place)
-    return select(nodes.free, whole, jnp.zeros_like(whole))
+    return _where(nodes.free, x, np.maximum(np.cumsum(nodes.free) - 1, 0))
+
+
+def _where(mask: np.ndarray, x: Array, at: np.ndarray) -> Array:
+    """The entries at places where the mask holds, else zero."""
+    entries = entries_at(x, at)
+    return select(mask, entries, jnp.zeros_like(entries))
 
 
 def _of_free(nodes: Nodes, x: Array) -> Array:

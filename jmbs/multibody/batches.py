@@ -47,8 +47,8 @@ class Batchable:
     Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
     that have the batch axis where the recursions want it: components last; joint elements, loads and motions, which are
     evaluated member by member, second. A batch of one stays alone, which is quicker; unless loops are one kernel each,
-    where a single mechanism is quicker as a batch. It is a primitive, so that it is
-    traced only where the program is lowered or batched: not alone where it is batched later. It has no derivative.
+    where a single mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
+    lowered or batched: not alone where it is batched later. It has no derivative.
 
     **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
     whether `derivatives` come with it, by the leaves that change. `vectors` are a tuple of `(n,)`.

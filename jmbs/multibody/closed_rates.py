@@ -18,6 +18,7 @@ from jmbs.compiler import kernels_apart
 from jmbs.dae import total_energy
 from jmbs.ephs import Power
 from jmbs.library.mechanics import joint_residual
+from jmbs.linear import products
 from jmbs.multibody.body_motions import body_motions
 from jmbs.multibody.closed_dynamics import ClosedTree, LoopInputs, closed_dynamics
 from jmbs.multibody.closed_loops import ClosedLoops
@@ -66,11 +67,11 @@ def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     """See `jmbs.multibody.projection.project`."""
     v, splits = kernels_apart(y[-1][0]), _splits(dae)
     still, open_by = jnp.zeros_like(v), _closures(dae, y)
-    normal = [_products(jnp.swapaxes(s.normal, 1, 2), gap) for s, gap in zip(splits, open_by, strict=True)]
+    normal = [products(s.normal.T, gap.T).T.ravel() for s, gap in zip(splits, open_by, strict=True)]
     step = closing_impulse(dae, y, jnp.concatenate(normal))
     # The joints close the rest of their gaps.
     rates, _ = _rates_and_rows(dae, y, step)
-    along = [_products(s.inverse, gap) for s, gap in zip(splits, open_by, strict=True)]
+    along = [products(jnp.moveaxis(s.inverse, 0, -1), gap.T).T.ravel() for s, gap in zip(splits, open_by, strict=True)]
     moved = _moved(dae, y, step, still, rates - jnp.concatenate(along))
     _, rows = _rates_and_rows(dae, moved, v)
     moved = _moved(dae, moved, still, closing_impulse(dae, y, rows), jnp.zeros_like(rates))
@@ -160,12 +161,6 @@ def _closures(dae: TreeDAE, y: Own) -> list[Float[Array, "n 6"]]:
         error = multiply(transpose(R), second[0]), transposed_times(R, subtract(second[1], p))
         found.append(jax.vmap(joint_residual)(poses_of(error)))
     return found
-
-
-def _products(matrices: Float[Array, "n k 6"], vectors: Float[Array, "n 6"]) -> Float[Array, " n*k"]:
-    """Joint by joint, one after the other; written out, since a call of a library takes longer."""
-    parts = [matrices[:, :, i] * vectors[:, None, i] for i in range(6)]
-    return sum(parts[1:], parts[0]).ravel()
 
 
 def _frame(motion: Motion, offset: Float[Array, "n 3 4"]) -> Frame:

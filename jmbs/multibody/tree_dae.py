@@ -134,7 +134,7 @@ class TreeDAE(eqx.Module):
         for port in self.simple_drives:
             velocities = self.layout.driven[port]
             force = self.reference.drives[port].flow(t, None)
-            forces = _added(forces, velocities, force)
+            forces = forces + sums_at(force.ravel(), velocities.ravel(), len(v))
             supplied = supplied + force @ entries_at(v, velocities)
         return forces, friction.production, (supplied, friction.dissipated)
 
@@ -164,14 +164,6 @@ class TreeDAE(eqx.Module):
         if not self.reference.with_domain:
             return jnp.ones((), self.dtype)
         return self.reference.regularity(self.expanded(y)[0])
-
-
-def _added(total: Array, places: np.ndarray, value: Array) -> Array:
-    """`value` added at `places`, which are distinct."""
-    flat = places.ravel()
-    if np.array_equal(flat, np.arange(total.shape[0])):
-        return total + value.ravel()
-    return total + sums_at(value.ravel(), flat, total.shape[0])
 
 
 def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
