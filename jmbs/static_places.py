@@ -29,8 +29,11 @@ class KnownPlaces:
         return hash((self.size, self.at.tobytes()))
 
 
-def entries_at(x: Array, at: np.ndarray) -> Array:
-    """`x[at]` for places along the first axis, in any shape; without a look-up where these follow each other."""
+def entries_at(x: Array, at: np.ndarray | Array) -> Array:
+    """`x[at]` for places along the first axis, in any shape; without a look-up where these are known to follow each
+    other. Places that are not known, as in a loop, are looked up as well, with a scatter in derivatives."""
+    if not isinstance(at, np.ndarray):
+        return x.at[at].get(mode="promise_in_bounds")
     if np.ndim(at) == 1 and len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
     found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)

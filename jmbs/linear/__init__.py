@@ -2,6 +2,7 @@
 
 from jmbs.linear.pseudo_inverse import not_before, pseudo_inverse, rank_tolerance
 from jmbs.linear.saddle import (
+    band_solver_of_many,
     definite_solver,
     definite_solver_of_many,
     minimum_norm_saddle,
@@ -10,10 +11,13 @@ from jmbs.linear.saddle import (
 )
 from jmbs.linear.small import products
 from jmbs.linear.sparse import seeds, sparse_matrix
+from jmbs.linear.sparse_rows import SparseRows
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
 
 __all__ = [
     "BlockTridiagonal",
+    "SparseRows",
+    "band_solver_of_many",
     "definite_solver",
     "definite_solver_of_many",
     "factorised",

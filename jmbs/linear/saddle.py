@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
+from jmbs.linear.band import band_factorised
 from jmbs.linear.pseudo_inverse import pseudo_inverse
 from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
@@ -75,13 +77,24 @@ def definite_solver_of_many(A: Float[Array, "m m b"]) -> Callable[[Float[Array, 
     scale = jnp.where(size > 0, size, jnp.ones_like(size))
     matrix, eps = A / scale, _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
     inverse = definite_inverse(matrix + eps[..., None])
+    return lambda rhs: _refined_of_many(partial(products, matrix), partial(products, inverse), rhs) / scale
 
-    def solve(rhs: Array) -> Array:
-        # A loop: compilers would put all of it into one expression, which has hundreds of terms for every entry.
-        refine = lambda x, _: (x + products(inverse, rhs - products(matrix, x)), None)  # noqa: E731
-        return jax.lax.scan(refine, jnp.zeros_like(rhs), length=1 + REFINEMENTS)[0] / scale
 
-    return solve
+def band_solver_of_many(
+    columns: Float[Array, "m h+1 b"], multiply: Callable[[Float[Array, "m b"]], Float[Array, "m b"]]
+) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
+    """The same for band matrices, given as `columns`, see `band_factorised`, and by how they `multiply`."""
+    size = jnp.max(jnp.abs(columns[:, -1]), axis=0)
+    scale = jnp.where(size > 0, size, jnp.ones_like(size))
+    eps = _regularisation(columns.dtype) * jnp.eye(columns.shape[1], dtype=columns.dtype)[-1]
+    inverse = band_factorised(columns / scale + eps[:, None])
+    return lambda rhs: _refined_of_many(lambda x: multiply(x) / scale, inverse, rhs) / scale
+
+
+def _refined_of_many(multiply: Callable[[Array], Array], inverse: Callable[[Array], Array], rhs: Array) -> Array:
+    # A loop: compilers would put all of it into one expression, which has hundreds of terms for every entry.
+    refine = lambda x, _: (x + inverse(rhs - multiply(x)), None)  # noqa: E731
+    return jax.lax.scan(refine, jnp.zeros_like(rhs), length=1 + REFINEMENTS)[0]
 
 
 def _regularisation(dtype) -> Array:

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.linear import definite_solver_of_many, products
+from jmbs.compiler import compiles_whole_loops
+from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
 from jmbs.multibody.batches import Inputs
@@ -26,7 +28,7 @@ from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
-from jmbs.multibody.row_blocks import block_solver, by_colour, in_blocks
+from jmbs.multibody.row_blocks import band_solver, block_solver, by_colour, in_blocks
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import add
@@ -42,6 +44,18 @@ class ClosedTree:
     tree: Tree
     loops: Loops
     rows: RowPlan
+
+    @functools.cached_property
+    def jacobian(self) -> SparseRows:
+        """Which velocities each row sees: those that move one of the joint's bodies only."""
+        ends = self.tree.moving(self.loops.bodies[self.loops.rows])
+        return SparseRows.of(ends[:, 0] != ends[:, 1])
+
+    @functools.cached_property
+    def coloured(self) -> np.ndarray:
+        """`(colours, n_v)`: the places of the entries of all rows of a colour."""
+        colours = np.arange(self.rows.colours.max(initial=-1) + 1)[:, None, None] == self.rows.colours[:, None]
+        return np.where(colours, self.jacobian.places, -1).max(axis=1)
 
 
 class LoopInputs(NamedTuple):
@@ -133,10 +147,10 @@ def _drift(closed: ClosedTree, kin: TreeMotion, closure: LoopInputs) -> Array:
 def _solution(closed: ClosedTree, batch: bool, inputs: Inputs, kin: TreeMotion, forces: Array, rates: Array) -> Array:
     """`(a, mu)` with `M a + J^T mu = forces` and `J a = rates`."""
     tree, rows = closed.tree, closed.rows
-    J = closing_jacobian(tree, kin, closed.loops, inputs.closure.joints)
+    entries = closing_jacobian(tree, kin, closed.loops, inputs.closure.joints, closed.jacobian)
     if batch:
-        return _solution_of_many(closed, inputs.links, kin, J, forces, rates)
-    inverse = factorised(tree, inputs.links, kin)
+        return _solution_of_many(closed, inputs.links, kin, entries, forces, rates)
+    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, inputs.links, kin)
     response = jax.vmap(inverse)(by_colour(rows, J))
     A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
     a = inverse(forces)
@@ -145,18 +159,21 @@ def _solution(closed: ClosedTree, batch: bool, inputs: Inputs, kin: TreeMotion, 
 
 
 def _solution_of_many(
-    closed: ClosedTree, links: Links, kin: TreeMotion, J: Float[Array, "m n_v b"], forces: Array, rates: Array
+    closed: ClosedTree, links: Links, kin: TreeMotion, entries: Float[Array, "m w b"], forces: Array, rates: Array
 ) -> Array:
-    """The same with a batch axis, last."""
-    tree, rows = closed.tree, closed.rows
-    factor, columns = articulated_factor(tree, links, kin), jnp.swapaxes(J, 0, 1)
-    right = jnp.concatenate([forces[:, None], jnp.swapaxes(by_colour(rows, J), 0, 1)], axis=1)
+    """The same with a batch axis, last; `entries` of J."""
+    tree, rows, J = closed.tree, closed.rows, closed.jacobian
+    factor = articulated_factor(tree, links, kin)
+    right = jnp.concatenate([forces[:, None], jnp.swapaxes(J.at(entries, closed.coloured), 0, 1)], axis=1)
     response = articulated_solve(tree, factor, right)
     a, response = response[:, 0], response[:, 1:]
-    A, gap = products(J, response), products(J, a) - rates
-    if len(rows.blocks) == 1 and len(J) <= DENSE_ROWS:
+    A, gap = J.times(entries, response), J.times(entries, a) - rates
+    if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
         multipliers = definite_solver_of_many(A)(gap)
         return jnp.concatenate([a - products(response, multipliers), multipliers])
-    one = lambda A, b: block_solver(rows, in_blocks(rows, A))(b)  # noqa: E731
-    multipliers = jax.vmap(one, in_axes=-1, out_axes=-1)(A, gap)
-    return jnp.concatenate([a - articulated_solve(tree, factor, products(columns, multipliers)), multipliers])
+    if len(rows.blocks) > 1 and compiles_whole_loops():
+        multipliers = band_solver(rows, A)(gap)
+    else:
+        one = lambda A, b: block_solver(rows, in_blocks(rows, A))(b)  # noqa: E731
+        multipliers = jax.vmap(one, in_axes=-1, out_axes=-1)(A, gap)
+    return jnp.concatenate([a - articulated_solve(tree, factor, J.transposed_times(entries, multipliers)), multipliers])

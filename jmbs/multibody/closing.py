@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.linear import SparseRows
 from jmbs.multibody.joints import Column, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
@@ -33,13 +34,12 @@ from jmbs.spatial import (
     cross,
     matrix,
     power,
-    scale,
     subtract,
     times,
     transposed_times,
     vector,
 )
-from jmbs.static_places import sums_at
+from jmbs.static_places import entries_at, sums_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Gap(NamedTuple):
 
 def gaps(motion: Motion, loops: Loops, closing: Closing) -> Gap:
     """See `Gap`; entries `(n, ...)`."""
-    return once(motion)(_gap, *_ends(motion, loops), closing.place)
+    return once(motion)(lambda ends, place: _gap(*_ends(motion, loops, ends), place), loops.bodies, closing.place)
 
 
 def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
@@ -131,22 +131,26 @@ def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Col
     return angular, linear
 
 
-def closing_jacobian(tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing) -> Float[Array, "m n_v *b"]:
-    """The rows as functions of the tree's velocities."""
-    second = of_bodies(kin.bodies, loops.bodies[loops.rows, 1])
-    ends = tree.moving(loops.bodies[loops.rows]).astype(int)
-    sign = jnp.asarray(ends[:, 0] - ends[:, 1], kin.bodies.spin[0].dtype)
-    columns = jax.tree.map(lambda x: x[None], about_origin(tree, kin))
+def closing_jacobian(
+    tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing, places: SparseRows
+) -> Float[Array, "m w *b"]:
+    """The rows as functions of the tree's velocities; the entries at these `places`."""
+    bodies = loops.bodies[loops.rows]
+    ends, at = tree.moving(bodies).astype(int), np.maximum(places.columns, 0)
+    signs = np.where(places.columns >= 0, np.take_along_axis(ends[:, 0] - ends[:, 1], at, axis=1), 0)
+    columns = about_origin(tree, kin)
 
-    def row(motion: Motion, place: Vector, normal: Column, sign: Array) -> Array:
-        at = add(motion.position, times(motion.rotation, place))
-        angular, linear = (times(motion.rotation, x) for x in normal)
-        wrench = add(angular, cross(at, linear)), linear
+    def row(ends: Places, at: Places, sign: Array, place: Vector, normal: Column) -> Array:
+        _, second = _ends(kin.bodies, loops, ends)
+        reach = add(second.position, times(second.rotation, place))
+        angular, linear = (times(second.rotation, x) for x in normal)
+        wrench = add(angular, cross(reach, linear)), linear
         angular, linear = (tuple(x[:, None] for x in part) for part in wrench)
-        return sign * power((angular, linear), columns)
+        allowed = jax.tree.map(lambda x: x[None] if places.dense else entries_at(x, at), columns)
+        return sign * power((angular, linear), allowed)
 
-    sign = sign.reshape(sign.shape + (1,) * (kin.bodies.spin[0].ndim - 1))
-    return once(kin.bodies)(row, second, taken(closing.place, loops.rows), closing.normal, sign)
+    sign = jnp.asarray(signs.reshape(signs.shape + (1,) * (kin.bodies.spin[0].ndim - 1)), kin.bodies.spin[0].dtype)
+    return once(kin.bodies)(row, bodies, at, sign, taken(closing.place, loops.rows), closing.normal)
 
 
 def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
@@ -156,29 +160,37 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     joint's frame.
     """
     torque, force = needed
-    first, second = _ends(motion, loops)
-    arm = times(second.rotation, closing.place)
-    reach = subtract(add(second.position, arm), first.position)
-    moment, push = (times(second.rotation, part) for part in wrenches)
-    for end, sign, lever in ((0, 1.0, reach), (1, -1.0, arm)):
-        given = scale(sign, add(moment, cross(lever, push))), scale(sign, push)
-        torque, force = (
-            tuple(x + sums_at(y, loops.bodies[:, end], x.shape[0]) for x, y in zip(*pair, strict=True))
-            for pair in zip((torque, force), given, strict=True)
-        )
-    return torque, force
+
+    def given(ends: Places, place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
+        first, second = _ends(motion, loops, ends)
+        arm = times(second.rotation, place)
+        reach = subtract(add(second.position, arm), first.position)
+        moment, push = times(second.rotation, moment), times(second.rotation, push)
+        return add(moment, cross(reach, push)), add(moment, cross(arm, push)), push
+
+    on_first, on_second, push = once(motion)(given, loops.bodies, closing.place, *wrenches)
+    first, second = loops.bodies.T
+    gathered = lambda x, y, z: x + sums_at(y, first, len(x)) - sums_at(z, second, len(x))  # noqa: E731
+    return tuple(map(gathered, torque, on_first, on_second)), tuple(map(gathered, force, push, push))
 
 
-def _ends(motion: Motion, loops: Loops) -> tuple[Motion, Motion]:
-    return of_bodies(motion, loops.bodies[:, 0]), of_bodies(motion, loops.bodies[:, 1])
+Places = np.ndarray | Array
+"""Known when a program is made, or inside of its loops."""
 
 
-def of_bodies(motion: Motion, bodies: np.ndarray) -> Motion:
-    """Motions of bodies; the ground, -1, is at rest at the origin."""
-    on = bodies >= 0
-    rotation, *vectors = taken(motion, np.maximum(bodies, 0))
-    if on.all():
+def _ends(motion: Motion, loops: Loops, ends: Places) -> tuple[Motion, Motion]:
+    """The motions of some first and second bodies, `ends` (n, 2)."""
+    first, second = (bool(np.any(bodies < 0)) for bodies in loops.bodies.T)
+    return of_bodies(motion, ends[:, 0], first), of_bodies(motion, ends[:, 1], second)
+
+
+def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:
+    """Motions of bodies; the ground, -1, is at rest at the origin; `grounded`: it may be among them."""
+    at = np.maximum(bodies, 0) if isinstance(bodies, np.ndarray) else jnp.maximum(bodies, 0)
+    rotation, *vectors = taken(motion, at)
+    if not grounded:
         return Motion(rotation, *vectors)
+    on = bodies >= 0
     unit = tuple(jnp.full_like(x, entry) for x, entry in zip(rotation, np.eye(3).ravel(), strict=True))
     still = jax.tree.map(jnp.zeros_like, vectors)
     return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit, *still))

@@ -91,7 +91,7 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
     return jnp.matmul(x, weights, precision="highest")
 
 
-def taken(entries: Entries, at: np.ndarray) -> Entries:
+def taken(entries: Entries, at: np.ndarray | Array) -> Entries:
     """The entries at places of the first axis; without a gather where these follow each other."""
     return jax.tree.map(lambda x: entries_at(x, at), entries)
 

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.linear import BlockTridiagonal, definite_solver, seeds
+from jmbs.linear import BlockTridiagonal, band_solver_of_many, definite_solver, seeds
 from jmbs.multibody.row_plan import RowPlan
+from jmbs.static_places import entries_at
 
 
 def by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours n_v"]:
@@ -42,3 +43,14 @@ def block_solver(plan: RowPlan, A: BlockTridiagonal) -> Callable[[Float[Array, "
         return inverse(jnp.where(blocks >= 0, b[blocks], 0.0)).ravel()[place]
 
     return solve
+
+
+def band_solver(plan: RowPlan, entries: Float[Array, "m colours b"]) -> Callable[[Float[Array, "m b"]], Array]:
+    """The same for the compressed matrices of many mechanisms, by walks from row to row."""
+    A, order, back = plan.compressed, plan.order, np.argsort(plan.order)
+
+    def multiply(x: Array) -> Array:
+        return entries_at(A.times(entries, entries_at(x, back)), order)
+
+    inverse = band_solver_of_many(A.at(entries, plan.band), multiply)
+    return lambda b: entries_at(inverse(entries_at(b, order)), back)

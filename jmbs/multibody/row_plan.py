@@ -13,6 +13,7 @@ import numpy as np
 
 from jmbs.ephs import Plan
 from jmbs.graphs import blocks_of, column_colours
+from jmbs.linear import SparseRows
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.tree import Tree
 
@@ -30,6 +31,29 @@ class RowPlan:
     def colours(self) -> np.ndarray:
         """`(m,)`: columns of that matrix with the same colour share no row."""
         return np.arange(len(self.pattern)) if len(self.blocks) == 1 else column_colours(self.pattern)
+
+    @functools.cached_property
+    def compressed(self) -> SparseRows:
+        """That matrix with the columns of each colour in one."""
+        columns = np.full((len(self.pattern), self.colours.max(initial=-1) + 1), -1)
+        row, column = np.nonzero(self.pattern)
+        columns[row, self.colours[column]] = column
+        return SparseRows(columns, len(self.pattern))
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """`(m,)`: the rows block by block, so that its entries are near the diagonal."""
+        return self.blocks[self.blocks >= 0]
+
+    @functools.cached_property
+    def band(self) -> np.ndarray:
+        """`(m, h+1)`: where in the compressed matrix the entries of the upper band stand, see `band_factorised`."""
+        order, m = self.order, len(self.order)
+        row, column = np.nonzero(self.pattern[np.ix_(order, order)])
+        h = np.max(np.abs(row - column), initial=1)
+        above = np.arange(m)[:, None] - h + np.arange(h + 1)
+        places = self.compressed.places[order[np.maximum(above, 0)], order[:, None]]
+        return np.where(above >= 0, places, -1)
 
 
 def row_plan(

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.linear import BlockTridiagonal, definite_solver, factorised, saddle_solver, sparse_matrix
+from jmbs.linear import BlockTridiagonal, SparseRows, definite_solver, factorised, saddle_solver, sparse_matrix
+from jmbs.linear.band import band_factorised
 
 SIZES = [(1, 3), (2, 2), (3, 1), (4, 2), (7, 3), (8, 2)]
 
@@ -66,3 +67,28 @@ def test_a_sparse_matrix_from_products():
     pattern = rng.random((7, 9)) < 0.3
     dense = np.where(pattern, rng.normal(size=pattern.shape), 0.0)
     np.testing.assert_allclose(sparse_matrix(lambda x: jnp.asarray(dense) @ x, pattern, jnp.float64), dense, atol=1e-14)
+
+
+@pytest.mark.parametrize(("m", "h"), [(1, 1), (4, 3), (9, 2)])
+def test_band_matrices_row_by_row(m, h):
+    rng = np.random.default_rng(m)
+    near = np.abs(np.arange(m)[:, None] - np.arange(m)) <= h
+    A = np.where(near, rng.normal(size=(m, m)), 0.0)
+    A, b = A + A.T + 4 * (h + 1) * np.eye(m), rng.normal(size=(m, 2))
+    columns = np.array([[A[i - h + k, i] if i >= h - k else 0.0 for k in range(h + 1)] for i in range(m)])
+    found = band_factorised(jnp.asarray(columns[..., None] * [1.0, 2.0]))(jnp.asarray(b))
+    np.testing.assert_allclose(found, np.linalg.solve(A, b) / [1.0, 2.0], atol=1e-13)
+
+
+@pytest.mark.parametrize("width", [2, 12])
+def test_rows_with_few_entries(width):
+    """Up to eight terms are written out; beyond, sums are loops."""
+    rng = np.random.default_rng(width)
+    pattern = rng.permuted(np.arange(15) < np.array([width, *[1] * 4])[:, None], axis=1)
+    rows, dense = SparseRows.of(pattern), np.where(pattern, rng.normal(size=pattern.shape), 0.0)[..., None]
+    entries = np.take_along_axis(dense, np.maximum(rows.columns, 0)[..., None], axis=1) * (rows.columns >= 0)[..., None]
+    x, y = rng.normal(size=(15, 1)), rng.normal(size=(5, 1))
+    np.testing.assert_allclose(rows.at(jnp.asarray(entries), rows.places), dense)
+    np.testing.assert_allclose(rows.times(jnp.asarray(entries), jnp.asarray(x)), dense[..., 0] @ x, atol=1e-14)
+    found = rows.transposed_times(jnp.asarray(entries), jnp.asarray(y))
+    np.testing.assert_allclose(found, dense[..., 0].T @ y, atol=1e-14)

@@ -1,0 +1,52 @@
+"""Rows of windows side by side: their matrix in blocks and by walks along its band, against dense linear algebra."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import n_four_bar
+
+from jmbs.multibody.closed_dynamics import ClosedTree
+from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
+
+MEMBERS = 3
+
+
+@pytest.fixture(scope="module")
+def closed() -> ClosedTree:
+    layout = n_four_bar(5).compile().tree
+    assert layout is not None and layout.closing is not None
+    return ClosedTree(layout.tree, layout.closing, layout.rows)
+
+
+@pytest.mark.parametrize("redundant", [False, True])
+def test_solutions_of_the_coupled_rows(closed, redundant):
+    rng, J = np.random.default_rng(0), closed.jacobian
+    # Rows see three velocities: with few rows per loop they are independent, as the unit matrix makes them here.
+    entries = jnp.asarray(rng.normal(size=(*J.columns.shape, MEMBERS)) * (J.columns >= 0)[..., None])
+    dense = np.asarray(J.at(entries, J.places))
+    whole = np.einsum("ivb,jvb->ijb", dense, dense)
+    assert not whole[~closed.rows.pattern].any()
+    unit = 0.0 if redundant else 1.0
+    whole = whole + unit * np.eye(len(whole))[..., None]
+    compressed = J.times(entries, jnp.swapaxes(J.at(entries, closed.coloured), 0, 1))
+    own = (np.arange(len(whole)), closed.rows.colours)
+    compressed = compressed.at[own].add(unit)
+    b = np.einsum("ijb,jb->ib", whole, rng.normal(size=(len(whole), MEMBERS)))
+    by_walks = band_solver(closed.rows, compressed)(jnp.asarray(b))
+    in_rounds = jax.vmap(lambda A, b: block_solver(closed.rows, in_blocks(closed.rows, A))(b), -1, -1)(compressed, b)
+    for found in (by_walks, in_rounds):
+        np.testing.assert_allclose(np.einsum("ijb,jb->ib", whole, found), b, atol=1e-11)
+    if not redundant:
+        np.testing.assert_allclose(by_walks, np.linalg.solve(whole.T, b.T[..., None])[..., 0].T, rtol=1e-10, atol=1e-11)
+
+
+def test_products_with_the_rows(closed):
+    rng, J = np.random.default_rng(1), closed.jacobian
+    entries = jnp.asarray(rng.normal(size=(*J.columns.shape, MEMBERS)) * (J.columns >= 0)[..., None])
+    x, y = jnp.asarray(rng.normal(size=(J.size, 2, MEMBERS))), jnp.asarray(rng.normal(size=(len(J.columns), MEMBERS)))
+    dense = J.at(entries, J.places)
+    np.testing.assert_allclose(J.times(entries, x), np.einsum("ivb,vcb->icb", dense, x), atol=1e-13)
+    np.testing.assert_allclose(J.transposed_times(entries, y), np.einsum("ivb,ib->vb", dense, y), atol=1e-13)
