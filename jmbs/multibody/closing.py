@@ -41,6 +41,9 @@ from jmbs.spatial import (
 )
 from jmbs.static_places import entries_at, sums_at
 
+Places = np.ndarray | Array
+"""Known when a program is made, or inside of its loops."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Loops:
@@ -93,7 +96,7 @@ class Gap(NamedTuple):
 
 def gaps(motion: Motion, loops: Loops, closing: Closing) -> Gap:
     """See `Gap`; entries `(n, ...)`."""
-    return once(motion)(lambda ends, place: _gap(*_ends(motion, loops, ends), place), loops.bodies, closing.place)
+    return once(motion)(lambda bodies, place: _gap(*ends(motion, loops, bodies), place), loops.bodies, closing.place)
 
 
 def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
@@ -135,13 +138,13 @@ def closing_jacobian(
     tree: Tree, kin: TreeMotion, loops: Loops, closing: Closing, places: SparseRows
 ) -> Float[Array, "m w *b"]:
     """The rows as functions of the tree's velocities; the entries at these `places`."""
-    bodies = loops.bodies[loops.rows]
-    ends, at = tree.moving(bodies).astype(int), np.maximum(places.columns, 0)
-    signs = np.where(places.columns >= 0, np.take_along_axis(ends[:, 0] - ends[:, 1], at, axis=1), 0)
+    of_rows, at = loops.bodies[loops.rows], np.maximum(places.columns, 0)
+    moving = tree.moving(of_rows).astype(int)
+    signs = np.where(places.columns >= 0, np.take_along_axis(moving[:, 0] - moving[:, 1], at, axis=1), 0)
     columns = about_origin(tree, kin)
 
-    def row(ends: Places, at: Places, sign: Array, place: Vector, normal: Column) -> Array:
-        _, second = _ends(kin.bodies, loops, ends)
+    def row(bodies: Places, at: Places, sign: Array, place: Vector, normal: Column) -> Array:
+        _, second = ends(kin.bodies, loops, bodies)
         reach = add(second.position, times(second.rotation, place))
         angular, linear = (times(second.rotation, x) for x in normal)
         wrench = add(angular, cross(reach, linear)), linear
@@ -150,7 +153,7 @@ def closing_jacobian(
         return sign * power((angular, linear), allowed)
 
     sign = jnp.asarray(signs.reshape(signs.shape + (1,) * (kin.bodies.spin[0].ndim - 1)), kin.bodies.spin[0].dtype)
-    return once(kin.bodies)(row, bodies, at, sign, taken(closing.place, loops.rows), closing.normal)
+    return once(kin.bodies)(row, of_rows, at, sign, taken(closing.place, loops.rows), closing.normal)
 
 
 def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
@@ -161,8 +164,8 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     """
     torque, force = needed
 
-    def given(ends: Places, place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
-        first, second = _ends(motion, loops, ends)
+    def given(bodies: Places, place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
+        first, second = ends(motion, loops, bodies)
         arm = times(second.rotation, place)
         reach = subtract(add(second.position, arm), first.position)
         moment, push = times(second.rotation, moment), times(second.rotation, push)
@@ -174,14 +177,10 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     return tuple(map(gathered, torque, on_first, on_second)), tuple(map(gathered, force, push, push))
 
 
-Places = np.ndarray | Array
-"""Known when a program is made, or inside of its loops."""
-
-
-def _ends(motion: Motion, loops: Loops, ends: Places) -> tuple[Motion, Motion]:
-    """The motions of some first and second bodies, `ends` (n, 2)."""
+def ends(motion: Motion, loops: Loops, bodies: Places) -> tuple[Motion, Motion]:
+    """The motions of some loops' first and second `bodies` (n, 2)."""
     first, second = (bool(np.any(bodies < 0)) for bodies in loops.bodies.T)
-    return of_bodies(motion, ends[:, 0], first), of_bodies(motion, ends[:, 1], second)
+    return of_bodies(motion, bodies[:, 0], first), of_bodies(motion, bodies[:, 1], second)
 
 
 def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
-from jmbs.multibody.closing import Closing, Loops, by_joint, of_bodies, once
+from jmbs.multibody.closing import Closing, Loops, Places, by_joint, ends, once
 from jmbs.multibody.joints import Column
 from jmbs.multibody.paths import taken
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
@@ -36,8 +36,15 @@ def closing_gradient(
     """What the bodies feel; the gradient of `P` by the joints' parameters, and by `efforts`."""
     n = len(loops.bodies)
     moved = Motion(motion.rotation, motion.position, *mu, *jax.tree.map(jnp.zeros_like, mu))
-    ends = [of_bodies(part, loops.bodies[:, end]) for part in (motion, moved) for end in (0, 1)]
-    at = once(motion)(_at_frame, *ends, joints.place)
+
+    def at_frame(bodies: Places, place: Vector) -> _AtFrame:
+        (first, second), (mu_1, mu_2) = ends(motion, loops, bodies), ends(moved, loops, bodies)
+        return _at_frame(first, second, mu_1, mu_2, place)
+
+    def felt_there(bodies: Places, place: Vector, *wrenches) -> tuple[_Felt, Vector]:
+        return _felt(*wrenches, ends(motion, loops, bodies)[1], place)
+
+    at = once(motion)(at_frame, loops.bodies, joints.place)
     transmitted = wrench_sum(
         by_joint(joints.normal, multipliers, loops.rows, n), by_joint(joints.inverse, -efforts, loops.rates, n)
     )
@@ -48,7 +55,8 @@ def closing_gradient(
     askew = cross(weighted[0], at.second[0]), cross(weighted[1], at.second[0])
     slips = power(joints.normal, of_rows(askew))
     slipping = by_joint(joints.normal, slips, loops.rows, n)
-    felt, by_place = once(motion)(_felt, at, transmitted, weighted, slipping, normal, ends[1], joints.place)
+    wrenches_there = at, transmitted, weighted, slipping, normal
+    felt, by_place = once(motion)(felt_there, loops.bodies, joints.place, *wrenches_there)
     wrenches = _by_body(felt, loops, len(motion.spin[0]))
     change = add(at.change[0], cross(at.second[0], normal[0])), add(at.change[1], cross(at.second[0], normal[1]))
     parts = (weights, change), (multipliers, at.virtual), (slips, at.gap), (violation, askew)
