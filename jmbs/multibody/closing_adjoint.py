@@ -42,7 +42,7 @@ def closing_gradient(
         return _at_frame(first, second, mu_1, mu_2, place)
 
     def felt_there(bodies: Places, place: Vector, *wrenches) -> tuple[_Felt, Vector]:
-        return _felt(*wrenches, ends(motion, loops, bodies)[1], place)
+        return _felt(ends(motion, loops, bodies)[1], place, *wrenches)
 
     at = once(motion)(at_frame, loops.bodies, joints.place)
     transmitted = wrench_sum(
@@ -108,7 +108,7 @@ class _Felt(NamedTuple):
 
 
 def _felt(
-    at: _AtFrame, transmitted: Column, weighted: Column, slipping: Column, normal: Column, second: Motion, place: Vector
+    second: Motion, place: Vector, at: _AtFrame, transmitted: Column, weighted: Column, slipping: Column, normal: Column
 ) -> tuple[_Felt, Vector]:
     """And the derivative of `P` by the frame's place."""
     by_gap = wrench_sum(crossed(at.second, weighted), slipping)
