@@ -40,3 +40,7 @@ def changing_zero(source: PyTree, dtype: np.dtype) -> Float[Array, ""]:
     """
     leaves = [x for x in jax.tree.leaves(source) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
     return sum((jnp.sum(x.ravel()[:0]).astype(dtype) for x in leaves), jnp.zeros((), dtype))
+
+
+DEARLY_BOUGHT = "dearly bought"
+"""The name of values that reverse mode keeps where it computes others anew, see `jax.ad_checkpoint.checkpoint_name`."""

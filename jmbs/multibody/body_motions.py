@@ -31,7 +31,7 @@ def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array,
         functools.partial(_pull, tree),
     )
     n = len(tree.bodies)
-    x = solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n)
+    x = solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n, dear=False)
     nothing: Vector = (jnp.zeros(n, x.dtype),) * 3
     return Motion(*_parts(x, tree), nothing, nothing)
 

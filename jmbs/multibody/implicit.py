@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from jmbs.arrays import changing_zero
+from jmbs.arrays import DEARLY_BOUGHT, changing_zero
 from jmbs.multibody.adjoint import along_tangents
 from jmbs.multibody.batches import Batchable, Changes, Inputs
 from jmbs.multibody.deferred import deferred
@@ -42,8 +43,8 @@ class Equations:
     pull: Callable[[tuple[bool, ...], bool, Inputs, Array, Array], tuple[Array, list[Array]]]
 
 
-def solution(equations: Equations, inputs: Inputs, size: int) -> Float[Array, " size"]:
-    """The solution `x`."""
+def solution(equations: Equations, inputs: Inputs, size: int, dear: bool = True) -> Float[Array, " size"]:
+    """The solution `x`; `dear`: it takes long to find, see `DEARLY_BOUGHT`."""
     leaves, structure = jax.tree.flatten(inputs)
     value = Batchable(lambda batch, inputs, _, __: (equations.value(batch, inputs), ()), (), size)
 
@@ -52,10 +53,11 @@ def solution(equations: Equations, inputs: Inputs, size: int) -> Float[Array, " 
 
     def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
         inputs = structure.unflatten(leaves)
-        x = solution(equations, inputs, size)
+        x = solution(equations, inputs, size, dear)
         return x, _rate_of_solution(equations, inputs, x, changes)
 
-    return kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
+    found = kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
+    return checkpoint_name(found, DEARLY_BOUGHT) if dear else found
 
 
 def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:

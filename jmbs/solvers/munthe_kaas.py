@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from jmbs.arrays import changing_zero
+from jmbs.arrays import DEARLY_BOUGHT, changing_zero
 
 
 class Manifold(Protocol):
@@ -187,14 +187,22 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
         return y1, ambient_error, info, None, result
 
     def advance(self, terms, t0, t1, y0, args):
-        """The state after a step and its result, without error estimate and dense output."""
+        """The state after a step and its result, without error estimate and dense output.
+
+        Of the inside of explicit steps reverse mode keeps only what is dear, `DEARLY_BOUGHT`.
+        """
         tableau = self.solver.tableau if isinstance(self.solver, diffrax.AbstractERK) else None
         if not isinstance(tableau, diffrax.ButcherTableau):
             y1, _, _, _, result = self.step(terms, t0, t1, y0, args, None, True)
             return y1, result
-        chart = _ChartTerm(terms, self.manifold, y0)
-        phi = explicit_step(tableau, chart, t0, t1, self.manifold.zero(y0), args)
-        return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
+
+        def whole(y0):
+            chart = _ChartTerm(terms, self.manifold, y0)
+            phi = explicit_step(tableau, chart, t0, t1, self.manifold.zero(y0), args)
+            return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
+
+        policy = jax.checkpoint_policies.save_only_these_names(DEARLY_BOUGHT)
+        return jax.checkpoint(whole, prevent_cse=False, policy=policy)(y0)
 
     def _moved(self, t1, y0, phi, args, result):
         y1 = self.manifold.retract(y0, phi)
