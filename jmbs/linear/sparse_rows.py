@@ -28,7 +28,7 @@ class SparseRows:
     def of(pattern: np.ndarray) -> SparseRows:
         """Those that may differ from zero where a `pattern` (m, size) says it."""
         m, size = pattern.shape
-        width = pattern.sum(axis=1).max(initial=0)
+        width = pattern.sum(axis=1).max(initial=1)
         if width == size:
             return SparseRows(np.broadcast_to(np.arange(size), pattern.shape), size)
         order = np.argsort(~pattern, axis=1, kind="stable")[:, :width]
@@ -36,8 +36,8 @@ class SparseRows:
 
     @functools.cached_property
     def dense(self) -> bool:
-        """Whether all entries are stored."""
-        return self.columns.shape[1] == self.size
+        """Whether all entries are stored, in their order."""
+        return np.array_equal(self.columns, np.broadcast_to(np.arange(self.size), (len(self.columns), self.size)))
 
     @functools.cached_property
     def places(self) -> np.ndarray:
