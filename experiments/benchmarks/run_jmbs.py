@@ -109,15 +109,17 @@ def simulation(model: jmbs.Model, case: Case) -> Callable[[jmbs.State], Any]:
 
 @contextlib.contextmanager
 def without_derivative_rules() -> Iterator[None]:
-    """Whatever is traced inside is differentiated through the recursion itself: the baseline for jmbs's own rules."""
+    """Whatever is traced inside is differentiated through the recursion itself, of which all is kept: the baseline for
+    jmbs's own rules."""
 
     def naive(tree: Any, links: Any, q: Any, v: Any, forces: Any, loads: Any) -> Any:
         kin = kinematics(tree, links, q, v, local=True, walk=True)
         needed = less_loads(kin, body_wrenches(links, kin), loads)
         return articulated_accelerations(tree, links, kin, needed, forces)[0]
 
-    where = importlib.import_module("jmbs.multibody.tree_dae")
-    with unittest.mock.patch.object(where, "forward_dynamics", naive):
+    where, policies = importlib.import_module("jmbs.multibody.tree_dae"), jax.checkpoint_policies
+    everything = unittest.mock.patch.object(policies, "save_only_these_names", lambda *_: policies.everything_saveable)
+    with unittest.mock.patch.object(where, "forward_dynamics", naive), everything:
         yield
 
 
