@@ -1,4 +1,4 @@
-"""The one place where a dtype is chosen, and zeros that JAX takes for changing."""
+"""The one place where a dtype is chosen, zeros that JAX takes for changing, and what reverse mode keeps."""
 
 from __future__ import annotations
 

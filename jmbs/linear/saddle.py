@@ -73,8 +73,7 @@ def definite_solver(A: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Floa
 
 def definite_solver_of_many(A: Float[Array, "m m b"]) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """`definite_solver` of small dense matrices, each with its own scale; it is not to be differentiated."""
-    size = jnp.max(jnp.abs(jnp.stack([A[i, i] for i in range(A.shape[0])])), axis=0)
-    scale = jnp.where(size > 0, size, jnp.ones_like(size))
+    scale = _scale_of_each(jnp.stack([A[i, i] for i in range(A.shape[0])]))
     matrix, eps = A / scale, _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
     inverse = definite_inverse(matrix + eps[..., None])
     return lambda rhs: _refined_of_many(partial(products, matrix), partial(products, inverse), rhs) / scale
@@ -84,11 +83,15 @@ def band_solver_of_many(
     columns: Float[Array, "m h+1 b"], multiply: Callable[[Float[Array, "m b"]], Float[Array, "m b"]]
 ) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """The same for band matrices, given as `columns`, see `band_factorised`, and by how they `multiply`."""
-    size = jnp.max(jnp.abs(columns[:, -1]), axis=0)
-    scale = jnp.where(size > 0, size, jnp.ones_like(size))
+    scale = _scale_of_each(columns[:, -1])
     eps = _regularisation(columns.dtype) * jnp.eye(columns.shape[1], dtype=columns.dtype)[-1]
     inverse = band_factorised(columns / scale + eps[:, None])
     return lambda rhs: _refined_of_many(lambda x: multiply(x) / scale, inverse, rhs) / scale
+
+
+def _scale_of_each(diagonal: Float[Array, "m b"]) -> Float[Array, " b"]:
+    size = jnp.max(jnp.abs(diagonal), axis=0)
+    return jnp.where(size > 0, size, jnp.ones_like(size))
 
 
 def _refined_of_many(multiply: Callable[[Array], Array], inverse: Callable[[Array], Array], rhs: Array) -> Array:

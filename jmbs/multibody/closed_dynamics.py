@@ -28,7 +28,7 @@ from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
-from jmbs.multibody.row_blocks import band_solver, block_solver, by_colour, in_blocks
+from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import add
@@ -54,8 +54,11 @@ class ClosedTree:
     @functools.cached_property
     def coloured(self) -> np.ndarray:
         """`(colours, n_v)`: the places of the entries of all rows of a colour."""
-        colours = np.arange(self.rows.colours.max(initial=-1) + 1)[:, None, None] == self.rows.colours[:, None]
-        return np.where(colours, self.jacobian.places, -1).max(axis=1)
+        places, colours = self.jacobian.places, self.rows.colours
+        coloured = np.full((colours.max(initial=-1) + 1, self.jacobian.size), -1)
+        row, column = np.nonzero(places >= 0)
+        coloured[colours[row], column] = places[row, column]
+        return coloured
 
 
 class LoopInputs(NamedTuple):
@@ -151,7 +154,7 @@ def _solution(closed: ClosedTree, batch: bool, inputs: Inputs, kin: TreeMotion, 
     if batch:
         return _solution_of_many(closed, inputs.links, kin, entries, forces, rates)
     J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, inputs.links, kin)
-    response = jax.vmap(inverse)(by_colour(rows, J))
+    response = jax.vmap(inverse)(closed.jacobian.at(entries, closed.coloured))
     A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
     a = inverse(forces)
     multipliers = block_solver(rows, A)(J @ a - rates)

@@ -184,8 +184,11 @@ def ends(motion: Motion, loops: Loops, bodies: Places) -> tuple[Motion, Motion]:
 
 
 def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:
-    """Motions of bodies; the ground, -1, is at rest at the origin; `grounded`: it may be among them."""
-    at = np.maximum(bodies, 0) if isinstance(bodies, np.ndarray) else jnp.maximum(bodies, 0)
+    """Motions of bodies; the ground, -1, is at rest at the origin. `grounded`: it may be among bodies not yet known."""
+    if isinstance(bodies, np.ndarray):
+        at, grounded = np.maximum(bodies, 0), bool(np.any(bodies < 0))
+    else:
+        at = jnp.maximum(bodies, 0)
     rotation, *vectors = taken(motion, at)
     if not grounded:
         return Motion(rotation, *vectors)

@@ -14,7 +14,7 @@ from jmbs.static_places import entries_at
 
 
 def by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours n_v"]:
-    """The sums of the rows of each colour; `J` may have a batch axis, last."""
+    """The sums of the rows of each colour."""
     if len(plan.blocks) == 1:
         return J
     return jnp.tensordot(seeds(plan.colours, J.dtype), J, axes=1, precision="highest")

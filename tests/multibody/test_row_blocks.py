@@ -24,7 +24,7 @@ def closed() -> ClosedTree:
 @pytest.mark.parametrize("redundant", [False, True])
 def test_solutions_of_the_coupled_rows(closed, redundant):
     rng, J = np.random.default_rng(0), closed.jacobian
-    # Rows see three velocities: with few rows per loop they are independent, as the unit matrix makes them here.
+    # Five rows that see three velocities depend on each other, unless the unit matrix is added to what they make.
     entries = jnp.asarray(rng.normal(size=(*J.columns.shape, MEMBERS)) * (J.columns >= 0)[..., None])
     dense = np.asarray(J.at(entries, J.places))
     whole = np.einsum("ivb,jvb->ijb", dense, dense)
