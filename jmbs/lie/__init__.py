@@ -11,6 +11,8 @@ from jmbs.lie.joint_motion import AbstractJointMotion as AbstractJointMotion
 from jmbs.lie.joint_motion import AbstractLowerPair as AbstractLowerPair
 from jmbs.lie.joint_motion import independence as independence
 from jmbs.lie.joint_motion import tangent as tangent
+from jmbs.lie.many import along_batches as along_batches
+from jmbs.lie.many import of_members as of_members
 from jmbs.lie.pose import pose as pose
 from jmbs.lie.pose import rotation as rotation
 from jmbs.lie.pose import translation as translation

@@ -2,44 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 from jaxtyping import Array, Float
 
+from jmbs.lie.group import AbstractGroup
+from jmbs.lie.many import along_batches, of_members
+from jmbs.static_places import entries_at
 
-def blockwise(blocks: Sequence[Any], tangent: Float[Array, " n"]) -> list[Array]:
+
+def blockwise(blocks: Sequence[Any], tangent: Float[Array, "n *b"]) -> list[Array]:
     """The parts `(elements, dim)` of a tangent; blocks have a `space`, `junctions` and `slots` (`jmbs.ephs.Block`)."""
-    return [tangent[b.slots].reshape(len(b.junctions), b.space.dim) for b in blocks]
+    return [entries_at(tangent, b.slots).reshape(len(b.junctions), b.space.dim, *tangent.shape[1:]) for b in blocks]
 
 
 def lift_blocks(blocks: Sequence[Any], x: Sequence[Array], velocity: Float[Array, " n"]) -> tuple[Array, ...]:
     """Ambient tangents of all blocks from the trivialised velocity."""
-    parts = blockwise(blocks, velocity)
-    return tuple(jax.vmap(b.space.lift)(q, v) for b, q, v in zip(blocks, x, parts, strict=True))
+
+    def lift(*given: Array) -> list[Array]:
+        *x, velocity = given
+        more, parts = velocity.ndim - 1, blockwise(blocks, velocity)
+        return [of_members(b.space.lift, q, v, more=more) for b, q, v in zip(blocks, x, parts, strict=True)]
+
+    return tuple(along_batches(lift, *x, velocity))
 
 
 def retract_blocks(
     blocks: Sequence[Any], x: Sequence[Array], step: Float[Array, " n"], which: Collection[int] | None = None
 ) -> tuple[Array, ...]:
     """`x exp(step)`, block by block; of the blocks `which` only, if given. Reverse mode evaluates it anew."""
-    moved = list(x)
-    for i, (block, part) in enumerate(zip(blocks, blockwise(blocks, step), strict=True)):
-        if which is None or i in which:
-            move = lambda q, xi, space=block.space: space.compose(q, space.exp(xi))  # noqa: E731
-            moved[i] = jax.vmap(_anew(move))(x[i], part)
-    return tuple(moved)
+    chosen = list(range(len(blocks)) if which is None else which)
+
+    def retract(*given: Array) -> list[Array]:
+        *x, step = given
+        more, parts = step.ndim - 1, blockwise([blocks[i] for i in chosen], step)
+        moved = []
+        for i, q, xi in zip(chosen, x, parts, strict=True):
+            moved.append(of_members(partial(_moved, blocks[i].space), q, xi, more=more))
+        return moved
+
+    moved = dict(zip(chosen, along_batches(retract, *(x[i] for i in chosen), step), strict=True))
+    return tuple(moved.get(i, q) for i, q in enumerate(x))
 
 
 def dexp_inv_blocks(
     blocks: Sequence[Any], step: Float[Array, " n"], velocity: Float[Array, " n"]
 ) -> list[Float[Array, "elements dim"]]:
     """`dexp^-1_step(velocity)`, block by block. Reverse mode evaluates it anew."""
-    pairs = zip(blocks, blockwise(blocks, step), blockwise(blocks, velocity), strict=True)
-    return [jax.vmap(_anew(b.space.dexp_inv))(xi, v) for b, xi, v in pairs]
+
+    def dexp_inv(step: Array, velocity: Array) -> list[Array]:
+        parts, more = zip(blocks, blockwise(blocks, step), blockwise(blocks, velocity), strict=True), step.ndim - 1
+        return [of_members(b.space.dexp_inv, xi, v, more=more) for b, xi, v in parts]
+
+    return along_batches(dexp_inv, step, velocity)
 
 
-def _anew(function: Callable) -> Callable:
-    """The function, of which reverse mode keeps the arguments only: the rest is quicker to compute than to keep."""
-    return jax.checkpoint(lambda *args: function(*args), prevent_cse=False)
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _moved(space: AbstractGroup, q: Array, xi: Array) -> Array:
+    """`q exp(xi)`."""
+    return space.compose(q, space.exp(xi))
+
+
+@_moved.defjvp
+def _moved_rate(space: AbstractGroup, primals, tangents):
+    """Its derivative by the formula of the exponential's tangent, which is shorter than that of its evaluation."""
+    (q, xi), (dq, dxi) = primals, tangents
+    step = space.exp(xi)
+    moved, carried = jax.jvp(lambda q: space.compose(q, step), (q,), (dq,))
+    return moved, carried + space.lift(moved, space.dexp(-xi, dxi))

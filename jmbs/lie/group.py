@@ -14,7 +14,8 @@ class AbstractGroup(eqx.Module):
 
     Group objects have static fields only: they are stateless, hashable, equal by value, and may serve as static
     fields and dictionary keys. Elements `q` have shape `shape`, tangents `xi` and cotangents `f` shape `(dim,)`;
-    tangents are left-trivialised. Every method takes single elements: batch with `jax.vmap`.
+    tangents are left-trivialised. Methods take single elements, or many whose axes, all the same, come last:
+    `(*shape, ...)` and `(dim, ...)`, see `jmbs.lie.many`.
     """
 
     @property

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jmbs.lie.quaternion import quaternion_to_rotation, rotation_to_quaternion
 from jmbs.lie.so3 import nearest_rotation
 from jmbs.lie.types import Coordinates7, Matrix3, Pose, Vector3, Vector6
+from jmbs.lie.vectors import parts
 
 
 def pose(R: Matrix3, r: Vector3) -> Pose:
@@ -26,7 +27,8 @@ def translation(q: Pose) -> Vector3:
 
 def split(u: Vector6) -> tuple[Vector3, Vector3]:
     """The angular and the linear half of a twist, or the torque and the force of a wrench."""
-    return u[:3], u[3:]
+    angular, linear = parts(u, (3, 3))
+    return angular, linear
 
 
 def join(angular: Vector3, linear: Vector3) -> Vector6:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import equinox as eqx
@@ -17,13 +17,16 @@ def _split(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
     parts, start = [], 0
     for shape in shapes:
         stop = start + prod(shape)
-        parts.append(flat[start:stop].reshape(shape))
+        parts.append(flat[start:stop].reshape(*shape, *flat.shape[1:]))
         start = stop
     return parts
 
 
-def _join(parts: list[Array], dtype) -> Array:
-    return jnp.concatenate([part.ravel() for part in parts]) if parts else jnp.zeros(0, dtype=dtype)
+def _join(parts: Sequence[Array], like: Array) -> Array:
+    """The inverse of `_split`, with the axes at the end that `like` has beyond its first."""
+    more = like.shape[1:]
+    size = lambda part: prod(part.shape[: part.ndim - len(more)])  # noqa: E731
+    return jnp.concatenate([jnp.zeros((0, *more), like.dtype), *(part.reshape(size(part), *more) for part in parts)])
 
 
 class Product(AbstractGroup):
@@ -63,41 +66,41 @@ class Product(AbstractGroup):
 
     def join(self, elements: list[Array], dtype=None) -> Array:
         """The inverse of `split`; also for the factors' tangents or coordinates. `dtype` serves the empty product."""
-        return _join(elements, dtype)
+        return _join(elements, jnp.zeros(0, elements[0].dtype if elements else dtype))
 
     def split_tangent(self, xi: Array) -> list[Array]:
         """The factors' tangents or cotangents."""
         return _split(xi, [(group.dim,) for group in self.groups])
 
-    def _each(self, method: Callable[..., Array], dtype, *arguments: list[Array]) -> Array:
-        return _join([method(*factor) for factor in zip(self.groups, *arguments, strict=True)], dtype)
+    def _each(self, method: Callable[..., Array], like: Array, *arguments: list[Array]) -> Array:
+        return _join([method(*factor) for factor in zip(self.groups, *arguments, strict=True)], like)
 
     def identity(self, dtype=None) -> Array:
-        return self._each(lambda g: g.identity(dtype), dtype)
+        return self._each(lambda g: g.identity(dtype), jnp.zeros(0, dtype))
 
     def compose(self, a: Array, b: Array) -> Array:
-        return self._each(lambda g, x, y: g.compose(x, y), a.dtype, self.split(a), self.split(b))
+        return self._each(lambda g, x, y: g.compose(x, y), a, self.split(a), self.split(b))
 
     def inverse(self, a: Array) -> Array:
-        return self._each(lambda g, x: g.inverse(x), a.dtype, self.split(a))
+        return self._each(lambda g, x: g.inverse(x), a, self.split(a))
 
     def lift(self, q: Array, xi: Array) -> Array:
-        return self._each(lambda g, x, u: g.lift(x, u), q.dtype, self.split(q), self.split_tangent(xi))
+        return self._each(lambda g, x, u: g.lift(x, u), q, self.split(q), self.split_tangent(xi))
 
     def lower(self, q: Array, dq: Array) -> Array:
-        return self._each(lambda g, x, dx: g.lower(x, dx), q.dtype, self.split(q), self.split(dq))
+        return self._each(lambda g, x, dx: g.lower(x, dx), q, self.split(q), self.split(dq))
 
     def exp(self, xi: Array) -> Array:
-        return self._each(lambda g, u: g.exp(u), xi.dtype, self.split_tangent(xi))
+        return self._each(lambda g, u: g.exp(u), xi, self.split_tangent(xi))
 
     def log(self, q: Array) -> Array:
-        return self._each(lambda g, x: g.log(x), q.dtype, self.split(q))
+        return self._each(lambda g, x: g.log(x), q, self.split(q))
 
     def Ad(self, q: Array, xi: Array) -> Array:
-        return self._each(lambda g, x, u: g.Ad(x, u), xi.dtype, self.split(q), self.split_tangent(xi))
+        return self._each(lambda g, x, u: g.Ad(x, u), xi, self.split(q), self.split_tangent(xi))
 
     def Ad_dual(self, q: Array, f: Array) -> Array:
-        return self._each(lambda g, x, p: g.Ad_dual(x, p), f.dtype, self.split(q), self.split_tangent(f))
+        return self._each(lambda g, x, p: g.Ad_dual(x, p), f, self.split(q), self.split_tangent(f))
 
     def ad(self, xi: Array, eta: Array) -> Array:
         return self._pairwise(lambda g, u, w: g.ad(u, w), xi, eta)
@@ -112,7 +115,7 @@ class Product(AbstractGroup):
         return self._pairwise(lambda g, u, w: g.dexp_inv(u, w), xi, eta)
 
     def cay(self, xi: Array) -> Array:
-        return self._each(lambda g, u: g.cay(u), xi.dtype, self.split_tangent(xi))
+        return self._each(lambda g, u: g.cay(u), xi, self.split_tangent(xi))
 
     def dcay(self, xi: Array, eta: Array) -> Array:
         return self._pairwise(lambda g, u, w: g.dcay(u, w), xi, eta)
@@ -121,14 +124,14 @@ class Product(AbstractGroup):
         return self._pairwise(lambda g, u, w: g.dcay_inv(u, w), xi, eta)
 
     def _pairwise(self, method: Callable[..., Array], xi: Array, eta: Array) -> Array:
-        return self._each(method, eta.dtype, self.split_tangent(xi), self.split_tangent(eta))
+        return self._each(method, eta, self.split_tangent(xi), self.split_tangent(eta))
 
     def normalise(self, q: Array) -> Array:
-        return self._each(lambda g, x: g.normalise(x), q.dtype, self.split(q))
+        return self._each(lambda g, x: g.normalise(x), q, self.split(q))
 
     def to_coordinates(self, q: Array) -> Array:
-        return self._each(lambda g, x: g.to_coordinates(x), q.dtype, self.split(q))
+        return self._each(lambda g, x: g.to_coordinates(x), q, self.split(q))
 
     def from_coordinates(self, c: Array) -> Array:
         parts = _split(c, [(group.coordinate_size,) for group in self.groups])
-        return self._each(lambda g, x: g.from_coordinates(x), c.dtype, parts)
+        return self._each(lambda g, x: g.from_coordinates(x), c, parts)

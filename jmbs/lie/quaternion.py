@@ -39,7 +39,7 @@ def rotation_to_quaternion(R: Matrix3) -> Quaternion:
         square = jnp.where(better, diagonal, square)
     row = jnp.where(row[0] < 0, -row, row)
     # For an exact rotation the length is 2 sqrt(square); dividing by the length makes it exact for a perturbed one too.
-    return row / jnp.sqrt(jnp.sum(row * row))
+    return row / jnp.sqrt(jnp.sum(row * row, axis=0))
 
 
 def wxyz_to_xyzw(q: Quaternion) -> Quaternion:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from jmbs.lie.group import AbstractGroup, ad_polynomial
-from jmbs.lie.series import dexp_coefficients_3, dexp_inv_coefficient_3, stumpff
+from jmbs.lie.series import dexp_coefficients_3, dexp_inv_coefficient_3, stumpffs
 from jmbs.lie.types import Vector3
 
 
@@ -59,7 +59,8 @@ class SpecialEuclidean2(AbstractGroup):
 
     def exp(self, xi: Vector3) -> Vector3:
         w = xi[2]
-        x, y = _turn(stumpff(1, w * w), w * stumpff(2, w * w), xi)
+        s1, s2 = stumpffs(1, 2, w * w)
+        x, y = _turn(s1, w * s2, xi)
         return jnp.stack([x, y, w])
 
     def log(self, q: Vector3) -> Vector3:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 
 from jmbs.lie.group import AbstractGroup, ad_polynomial
@@ -15,10 +18,10 @@ from jmbs.lie.pose import (
     split,
     translation,
 )
-from jmbs.lie.series import dexp_coefficients_5, dexp_inv_coefficients_5
-from jmbs.lie.so3 import SO3
-from jmbs.lie.types import Coordinates7, Pose, Vector6
-from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back, rows_cross
+from jmbs.lie.series import stumpffs
+from jmbs.lie.so3 import SO3, rotation_polynomial
+from jmbs.lie.types import Coordinates7, Pose, Vector3, Vector6
+from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back, rows_cross, transpose
 
 
 class SpecialEuclidean3(AbstractGroup):
@@ -53,7 +56,7 @@ class SpecialEuclidean3(AbstractGroup):
 
     def inverse(self, a: Pose) -> Pose:
         R = rotation(a)
-        return pose(R.T, -rotate_back(R, translation(a)))
+        return pose(transpose(R), -rotate_back(R, translation(a)))
 
     def lift(self, q: Pose, xi: Vector6) -> Pose:
         omega, v = split(xi)
@@ -66,7 +69,8 @@ class SpecialEuclidean3(AbstractGroup):
 
     def exp(self, xi: Vector6) -> Pose:
         omega, v = split(xi)
-        return pose(SO3.exp(omega), SO3.dexp(omega, v))
+        s1, s2, s3 = stumpffs(1, 3, dot(omega, omega))
+        return pose(rotation_polynomial(s1, s2, omega), ad_polynomial(SO3, (s2, s3), omega, v))
 
     def log(self, q: Pose) -> Vector6:
         omega = SO3.log(rotation(q))
@@ -94,13 +98,10 @@ class SpecialEuclidean3(AbstractGroup):
         return join(cross(angular, omega) + cross(linear, v), cross(linear, omega))
 
     def dexp(self, xi: Vector6, eta: Vector6) -> Vector6:
-        omega, _ = split(xi)
-        return ad_polynomial(self, dexp_coefficients_5(dot(omega, omega)), xi, eta)
+        return _with_rates(SO3.dexp, xi, eta)
 
     def dexp_inv(self, xi: Vector6, eta: Vector6) -> Vector6:
-        omega, _ = split(xi)
-        b2, b4 = dexp_inv_coefficients_5(dot(omega, omega))
-        return ad_polynomial(self, (-0.5, b2, 0.0, b4), xi, eta)
+        return _with_rates(SO3.dexp_inv, xi, eta)
 
     def cay(self, xi: Vector6) -> Pose:
         """`(I - X/2)^-1 (I + X/2)` of the 4x4 matrix `X` of `xi`."""
@@ -129,6 +130,13 @@ class SpecialEuclidean3(AbstractGroup):
 
     def from_coordinates(self, c: Coordinates7) -> Pose:
         return pose_from_coordinates(c)
+
+
+def _with_rates(function: Callable[[Vector3, Vector3], Vector3], xi: Vector6, eta: Vector6) -> Vector6:
+    """What `function` of SO(3) becomes in SE(3), of which the brackets are those of SO(3) in dual numbers: the angular
+    half is its value, the linear half its derivative where linear halves are rates of angular ones."""
+    (omega, v), (angular, linear) = split(xi), split(eta)
+    return join(*jax.jvp(function, (omega, angular), (v, linear)))
 
 
 SE3 = SpecialEuclidean3()

@@ -10,14 +10,18 @@ derivative of any order divides by `x`, passes through a square root, or cancels
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache, partial
+from itertools import zip_longest
 from math import factorial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
+from jmbs.compiler import compiles_whole_loops
 from jmbs.lie.types import Scalar
 
 # Below: Taylor; above: closed form. At t = 4 the closed forms have stopped cancelling, and the Taylor terms do not
@@ -32,6 +36,17 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
     for c in reversed(coefficients[:-1]):
         value = value * x + c
     return value
+
+
+def _horners(series: Sequence[tuple[float, ...]], x: Array) -> Sequence[Array]:
+    """The values of several series. As a loop where that costs nothing: compilers do not look into loops, and evaluate
+    anew what is a mere row of sums and products wherever it is used."""
+    if not compiles_whole_loops():
+        return [_horner(coefficients, x) for coefficients in series]
+    rows = np.array(list(zip_longest(*series, fillvalue=0.0)))
+    step = lambda value, row: (value * x + row.reshape(-1, *(1,) * x.ndim), None)  # noqa: E731
+    start = jnp.zeros((len(series), *x.shape), x.dtype)
+    return tuple(jax.lax.scan(step, start, jnp.asarray(rows[::-1], x.dtype))[0])
 
 
 def _truncate(terms, bound: Fraction | int, epsilon: float) -> tuple[float, ...]:
@@ -70,31 +85,34 @@ def arctangent_coefficients(dtype_name: str) -> tuple[float, ...]:
     return _truncate(terms(), ARCTANGENT_BOUND, float(jnp.finfo(dtype_name).eps))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def stumpff(n: int, x: Scalar) -> Scalar:
-    """`S_n(x)` for a static order `n >= 0` and `x >= 0`."""
-    if n == 0:
-        return jnp.cos(jnp.sqrt(x))
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def stumpffs(first: int, last: int, x: Scalar) -> tuple[Scalar, ...]:
+    """`S_n(x)` for the static orders `0 <= first <= n <= last`, at `x >= 0`."""
     small = x < SWITCH
     beyond = jnp.where(small, float(SWITCH), x)
     t = jnp.sqrt(beyond)
-    value = jnp.cos(t) if n % 2 == 0 else jnp.sin(t) / t
-    for m in range(n % 2, n, 2):
-        value = (1 / factorial(m) - value) / beyond
-    return jnp.where(small, _horner(stumpff_coefficients(n, x.dtype.name), x), value)
+    far = [jnp.cos(t), jnp.sin(t) / t]
+    top = range(max(last - 1, 0), last + 1)
+    near = dict(zip(top, _horners([stumpff_coefficients(n, x.dtype.name) for n in top], x), strict=True))
+    # S_n = 1 / n! - x S_{n+2}: upwards from the closed forms, downwards from the series of the highest two.
+    for n in range(last - 1):
+        far.append((1 / factorial(n) - far[n]) / beyond)
+    for n in reversed(range(first, last - 1)):
+        near[n] = 1 / factorial(n) - x * near[n + 2]
+    return tuple(jnp.where(small, near[n], far[n]) for n in range(first, last + 1))
 
 
-@stumpff.defjvp
-def _stumpff_jvp(n: int, primals, tangents):
+@stumpffs.defjvp
+def _stumpffs_jvp(first: int, last: int, primals, tangents):
     (x,), (dx,) = primals, tangents
-    return stumpff(n, x), stumpff_derivative(n, x) * dx
+    values = stumpffs(first, last + 2, x)
+    rates = (0.5 * (n * values[n - first + 2] - values[n - first + 1]) * dx for n in range(first, last + 1))
+    return values[: last + 1 - first], tuple(rates)
 
 
-def stumpff_derivative(n: int, x: Scalar) -> Scalar:
-    """`dS_n/dx`."""
-    if n == 0:
-        return -0.5 * stumpff(1, x)
-    return 0.5 * (n * stumpff(n + 2, x) - stumpff(n + 1, x))
+def stumpff(n: int, x: Scalar) -> Scalar:
+    """`S_n(x)` for a static order `n >= 0` and `x >= 0`."""
+    return stumpffs(n, n, x)[0]
 
 
 def dexp_coefficients_3(x: Scalar) -> tuple[Scalar, Scalar]:
@@ -102,7 +120,7 @@ def dexp_coefficients_3(x: Scalar) -> tuple[Scalar, Scalar]:
 
     `b = (1 - cos t) / t^2`, `c = (t - sin t) / t^3`.
     """
-    return stumpff(2, x), stumpff(3, x)
+    return stumpffs(2, 3, x)
 
 
 def dexp_inv_coefficient_3(x: Scalar) -> Scalar:
@@ -111,41 +129,8 @@ def dexp_inv_coefficient_3(x: Scalar) -> Scalar:
     `d = (1 - (t/2) cot(t/2)) / t^2`, with the half angle's cosine and sine written as `1 - y S_2` and `1 - y S_3`
     (`y = t^2/4`), so that the difference at small angles is taken exactly.
     """
-    y = 0.25 * x
-    return 0.25 * (stumpff(2, y) - stumpff(3, y)) / stumpff(1, y)
-
-
-def _dexp_inv_coefficient_3_rate(x: Scalar) -> tuple[Scalar, Scalar]:
-    """`d` and `dd/dx`."""
-    y = 0.25 * x
-    s1, numerator = stumpff(1, y), stumpff(2, y) - stumpff(3, y)
-    ratio = numerator / s1
-    slope = (stumpff_derivative(2, y) - stumpff_derivative(3, y) - ratio * stumpff_derivative(1, y)) / s1
-    return 0.25 * ratio, 0.0625 * slope
-
-
-def dexp_coefficients_5(x: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    """`(c1, c2, c3, c4)` of `dexp = I + c1 ad + ... + c4 ad^4` where `ad (ad^2 + x)^2 = 0` (SE(3)).
-
-    Matching `(e^z - 1)/z` and its derivative at the double roots `z = +-i t` gives `c3 = -b'`, `c1 = b - x b'`,
-    `c4 = -c'`, `c2 = c - x c'` in terms of the two coefficients of SO(3). In closed form
-    `c1 = (4 - t sin t - 4 cos t) / 2t^2`, `c2 = (4t - 5 sin t + t cos t) / 2t^3`,
-    `c3 = (2 - t sin t - 2 cos t) / 2t^4`, `c4 = (2t - 3 sin t + t cos t) / 2t^5`.
-    """
-    s2, s3, s4, s5 = (stumpff(n, x) for n in (2, 3, 4, 5))
-    c3 = 0.5 * (s3 - 2 * s4)
-    c4 = 0.5 * (s4 - 3 * s5)
-    return s2 + x * c3, s3 + x * c4, c3, c4
-
-
-def dexp_inv_coefficients_5(x: Scalar) -> tuple[Scalar, Scalar]:
-    """`(b2, b4)` of `dexp^-1 = I - ad/2 + b2 ad^2 + b4 ad^4` where `ad (ad^2 + x)^2 = 0`; singular at `t = 2 pi`.
-
-    `b4 = -d'`, `b2 = d - x d'` by the same matching; in closed form
-    `b2 = 2/t^2 + (t + 3 sin t) / (4t (cos t - 1))`, `b4 = 1/t^4 + (t + sin t) / (4t^3 (cos t - 1))`.
-    """
-    d, slope = _dexp_inv_coefficient_3_rate(x)
-    return d - x * slope, -slope
+    s1, s2, s3 = stumpffs(1, 3, 0.25 * x)
+    return 0.25 * (s2 - s3) / s1
 
 
 def angle_over_sine(w: Scalar, s: Scalar) -> Scalar:

@@ -6,24 +6,28 @@ import jax.numpy as jnp
 
 from jmbs.lie.group import AbstractGroup, ad_polynomial
 from jmbs.lie.quaternion import quaternion_to_rotation, rotation_to_quaternion
-from jmbs.lie.series import angle_over_sine, dexp_coefficients_3, dexp_inv_coefficient_3, stumpff
+from jmbs.lie.series import angle_over_sine, dexp_coefficients_3, dexp_inv_coefficient_3, stumpffs
 from jmbs.lie.types import Matrix3, Quaternion, Vector3
-from jmbs.lie.vectors import cross, dot, hat, multiply, rotate, rotate_back, rows_cross, vee
+from jmbs.lie.vectors import cross, dot, multiply, parts, rotate, rotate_back, rows_cross, transpose, vee
 
 # Newton-Schulz squares the error: a tenth becomes 1e-18 after four steps.
 POLAR_STEPS = 4
 
 
 def rotation_polynomial(a, b, omega: Vector3) -> Matrix3:
-    """`I + a hat(omega) + b hat(omega)^2`, using `hat^2 = omega omega^T - |omega|^2 I`."""
-    outer = b * omega[:, None] * omega[None, :]
-    return (1 - b * dot(omega, omega)) * jnp.eye(3, dtype=omega.dtype) + outer + hat(a * omega)
+    """`I + a hat(omega) + b hat(omega)^2`."""
+    x, y, z = parts(omega)
+    bx, by, bz = b * x, b * y, b * z
+    xx, yy, zz, xy, xz, yz = bx * x, by * y, bz * z, bx * y, bx * z, by * z
+    ax, ay, az = a * x, a * y, a * z
+    rows = (1 - yy - zz, xy - az, xz + ay), (xy + az, 1 - xx - zz, yz - ax), (xz - ay, yz + ax, 1 - xx - yy)
+    return jnp.stack([jnp.stack(row) for row in rows])
 
 
 def nearest_rotation(M: Matrix3) -> Matrix3:
     """The orthogonal polar factor of `M`, to rounding if `M` is within about 10 % of a rotation."""
     for _ in range(POLAR_STEPS):
-        M = 1.5 * M - 0.5 * multiply(M, multiply(M.T, M))
+        M = 1.5 * M - 0.5 * multiply(M, multiply(transpose(M), M))
     return M
 
 
@@ -56,18 +60,18 @@ class SpecialOrthogonal3(AbstractGroup):
         return multiply(a, b)
 
     def inverse(self, a: Matrix3) -> Matrix3:
-        return a.T
+        return transpose(a)
 
     def lift(self, q: Matrix3, xi: Vector3) -> Matrix3:
         return rows_cross(q, xi)
 
     def lower(self, q: Matrix3, dq: Matrix3) -> Vector3:
-        return vee(multiply(q.T, dq))
+        return vee(multiply(transpose(q), dq))
 
     def exp(self, xi: Vector3) -> Matrix3:
         """Rodrigues' formula."""
         x = dot(xi, xi)
-        return rotation_polynomial(stumpff(1, x), stumpff(2, x), xi)
+        return rotation_polynomial(*stumpffs(1, 2, x), xi)
 
     def log(self, q: Matrix3) -> Vector3:
         """The rotation vector of length at most pi; at pi exactly its largest component is positive."""

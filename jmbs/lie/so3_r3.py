@@ -17,7 +17,7 @@ from jmbs.lie.pose import (
 )
 from jmbs.lie.so3 import SO3
 from jmbs.lie.types import Coordinates7, Pose, Vector6
-from jmbs.lie.vectors import rows_cross
+from jmbs.lie.vectors import rows_cross, transpose
 
 
 class DirectProductSO3R3(AbstractGroup):
@@ -50,7 +50,7 @@ class DirectProductSO3R3(AbstractGroup):
         return pose(SO3.compose(rotation(a), rotation(b)), translation(a) + translation(b))
 
     def inverse(self, a: Pose) -> Pose:
-        return pose(rotation(a).T, -translation(a))
+        return pose(transpose(rotation(a)), -translation(a))
 
     def lift(self, q: Pose, xi: Vector6) -> Pose:
         omega, v = split(xi)

@@ -9,7 +9,7 @@ from jmbs.linear.saddle import (
     saddle_solver,
     solve_saddle,
 )
-from jmbs.linear.small import products
+from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.sparse import seeds, sparse_matrix
 from jmbs.linear.sparse_rows import SparseRows
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
@@ -18,6 +18,7 @@ __all__ = [
     "BlockTridiagonal",
     "SparseRows",
     "band_solver_of_many",
+    "definite_inverse",
     "definite_solver",
     "definite_solver_of_many",
     "factorised",

@@ -170,7 +170,7 @@ def motion_gradient(
     for group, pull, element, own in zip(tree.groups, at.pulls, at.elements, links.joints, strict=True):
         if pull is None:
             joints.append(jax.tree.map(jnp.zeros_like, own))
-            by_q.append(_by_entries(group.space, element, jnp.moveaxis(by_turning[group.velocities], 1, -1)))
+            by_q.append(_by_entries(group.space, element, by_turning[group.velocities]))
         else:
             whole = above, at.relative, body.rotation, twist, fields
             here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
@@ -185,25 +185,28 @@ def motion_gradient(
 
 
 def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Array:
-    """Derivatives by the entries of elements that are `by_tangent` `(..., dim)` along their tangents.
+    """Derivatives by the entries of elements that are `by_tangent` `(n, dim, ...)` along their tangents.
 
     Unit tangents are orthogonal as changes of entries, and equally long at every element.
     """
     with jax.ensure_compile_time_eval():
         units = jax.vmap(lambda e: space.lift(space.identity(e.dtype), e))(jnp.eye(space.dim))
         squares = np.sum(np.asarray(units) ** 2, axis=tuple(range(1, units.ndim)))
-    return _each(space.lift, space, element, by_tangent / jnp.asarray(squares, by_tangent.dtype))
+    squares = jnp.asarray(squares, by_tangent.dtype).reshape(-1, *(1,) * (by_tangent.ndim - 2))
+    return _each(space.lift, space, element, by_tangent / squares)
 
 
 def along_tangents(space: AbstractGroup, element: Array, change: Array) -> Array:
-    """The tangent part of changes of elements `(..., *shape)`, or of derivatives by their entries."""
+    """The tangent part of changes of elements `(n, *shape, ...)`, or of derivatives by their entries."""
     return _each(space.project, space, element, change)
 
 
 def _each(function: Callable, space: AbstractGroup, element: Array, other: Array) -> Array:
-    for _ in range(element.ndim - len(space.shape)):
-        function = jax.vmap(function)
-    return function(element, other)
+    """`function` of elements `(n, *shape, ...)` and what has the same axes around its own."""
+    more = element.ndim - 1 - len(space.shape)
+    components_first = lambda x: jnp.moveaxis(x, 0, x.ndim - 1 - more)  # noqa: E731
+    values = function(components_first(element), components_first(other))
+    return jnp.moveaxis(values, values.ndim - 1 - more, 0)
 
 
 def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:

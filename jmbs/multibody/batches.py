@@ -45,8 +45,8 @@ class Batchable:
     """A function of `(batch, inputs, vectors, changes)` to a vector and `Changes`, for one mechanism or for many.
 
     Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
-    that have the batch axis where the recursions want it: components last; joint elements, loads and motions, which are
-    evaluated member by member, second. A batch of one stays alone, which is quicker; unless loops are one kernel each,
+    that have the batch axis where the recursions want it, last; loads and motions, which are taken apart member by
+    member, have it second. A batch of one stays alone, which is quicker; unless loops are one kernel each,
     where a single mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
     lowered or batched: not alone where it is batched later. It has no derivative.
 
@@ -142,12 +142,13 @@ def _axes(inputs: Inputs) -> list[int]:
         for j in inputs.links.joints
     ]
     rest = last((inputs.links.mass, inputs.links.inertia, inputs.links.weight))
-    others = second(inputs.q), last((inputs.v, inputs.forces)), second(inputs.loads), last(inputs.closure)
+    others = last((inputs.q, inputs.v, inputs.forces)), second(inputs.loads), last(inputs.closure)
     return jax.tree.leaves((joints, rest, others))
 
 
 def _trailing(size: int, where: list[int], batched: Inputs, inputs: Inputs) -> Inputs:
-    """Inputs with the batch axis in its place: of size one where there was none, but not in `v`, which tells the size.
+    """Inputs with the batch axis in its place: of size one where there was none, but not in `q` and `v`, which tell the
+    size.
 
     Motions of joints without any batched parameter are left as they are, and those of all members the same.
     """
@@ -158,7 +159,8 @@ def _trailing(size: int, where: list[int], batched: Inputs, inputs: Inputs) -> I
     parts = zip(inputs.links.joints, batched.links.joints, moved.links.joints, strict=True)
     joints = tuple(_with_motion(*part) for part in parts)
     links = Links(joints, moved.links.mass, moved.links.inertia, moved.links.weight)
-    return moved._replace(links=links, v=jnp.broadcast_to(moved.v, (moved.v.shape[0], size)))
+    q, v = (jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], size)), x) for x in (moved.q, moved.v))
+    return moved._replace(links=links, q=q, v=v)
 
 
 def _with_motion(old: Any, batched: Any, moved: Any) -> Any:

@@ -86,7 +86,7 @@ class OneParameterJoints(eqx.Module):
 
     def relative(self, q: Array, u: list[Array], du: list[Array] | None) -> tuple[RelativeMotion, tuple[Column, ...]]:
         """Motion of the child relative to the parent, in the parent's axes, and twists in the child's axes."""
-        x = q[..., 0]
+        x = q[:, 0]
         angle = self.rate * x
         sine, versine = evaluated_once(lambda a: (jnp.sin(a), 1 - jnp.cos(a)), angle)
         one, linear, round, across = self.terms
@@ -127,11 +127,12 @@ class GeneralJoints(eqx.Module):
         inclusion = self._each(lambda m, x: m.inclusion(x), q)
         R1, p1 = self.before
         R2, p2 = self.after
-        rotation = multiply_transposed(multiply(R1, matrix(inclusion[..., :3])), R2)
-        position = subtract(add(p1, times(R1, vector(inclusion[..., 3]))), times(rotation, p2))
+        included: Any = tuple(inclusion[:, i, j] for i in range(3) for j in range(3))
+        rotation = multiply_transposed(multiply(R1, included), R2)
+        position = subtract(add(p1, times(R1, tuple(inclusion[:, k, 3] for k in range(3)))), times(rotation, p2))
         columns, rates = self.columns, None
         if columns is None:
-            velocity = jnp.stack(u, axis=-1)
+            velocity = jnp.stack(u, axis=1)
             i, i_rate = self._each(self._tangent_and_rate, q, velocity)
             columns, rates = _transported(i, self.after), _transported(i_rate, self.after)
         motion = _moving(rotation, position, columns, u, du, rates)
@@ -148,10 +149,10 @@ class GeneralJoints(eqx.Module):
         return jax.jvp(lambda x: tangent(motion, x), (q,), (motion.group.lift(q, xi),))
 
     def _each(self, function, *values: Array):
-        """`function(motion, *values)` of every member, and of every member's batch if there is one."""
+        """`function(motion, *values)` of every member, and of its batch, whose axis is last, if there is one."""
         batched = values[0].ndim > 1 + len(self.motion.group.shape)
-        axes = (0 if self.batched else None, *(0 for _ in values))
-        inner = eqx.filter_vmap(function, in_axes=axes) if batched else function
+        axes = (0 if self.batched else None, *(-1 for _ in values))
+        inner = eqx.filter_vmap(function, in_axes=axes, out_axes=-1) if batched else function
         counter = jnp.arange(values[0].shape[0])  # for motions without any array
         return eqx.filter_vmap(lambda _, m, *rest: inner(m, *rest))(counter, self.motion, *values)
 
@@ -186,12 +187,13 @@ def combined(columns: Sequence[Column], factors: Sequence[Array]) -> Column:
 
 
 def _transported(i: Array, frame: Frame) -> tuple[Column, ...]:
-    """Columns of tangents `(..., 6, k)` in joint frames as twists of the bodies on which the frames stand."""
+    """Columns of tangents `(n, 6, k, ...)` in joint frames as twists of the bodies on which the frames stand."""
     R, p = frame
     columns = []
-    for k in range(i.shape[-1]):
-        w = times(R, vector(i[..., :3, k]))
-        columns.append((w, add(times(R, vector(i[..., 3:, k])), cross(p, w))))
+    for k in range(i.shape[2]):
+        angular, linear = tuple(i[:, a, k] for a in range(3)), tuple(i[:, 3 + a, k] for a in range(3))
+        w = times(R, angular)
+        columns.append((w, add(times(R, linear), cross(p, w))))
     return tuple(columns)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.linear import definite_inverse, products
 from jmbs.multibody.joints import Column, Joints
 from jmbs.multibody.paths import IDENTITY, Paths, select
 from jmbs.multibody.tree import JointGroup, Links, Tree
@@ -27,6 +28,7 @@ from jmbs.spatial import (
     subtract,
     times,
     transpose,
+    transposed_times,
     vector,
 )
 from jmbs.static_places import entries_at
@@ -54,7 +56,7 @@ def kinematics(
 ) -> TreeMotion:
     """Poses, velocities and accelerations of all bodies.
 
-    **Arguments:** `q`: elements by joint group, `(n, ..., *space.shape)`; `v`, `dv`: velocities and their rates
+    **Arguments:** `q`: elements by joint group, `(n, *space.shape, ...)`; `v`, `dv`: velocities and their rates
     `(n_v, ...)`, no rates meaning zero; the dots are a batch axis that all have, or none. `local`: put the first body
     of each tree at the origin, which changes no force and keeps small numbers small. `walk`: go from body to body
     instead of doubling and multiplying by masks, which pays for batches and derivatives. `differentiable`: see
@@ -152,21 +154,32 @@ def _composed(paths: Paths, relative: RelativeMotion) -> Motion:
 
 def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Array, "bodies 6"]) -> Array:
     """The velocities `(n_v,)` of the joints that explain the bodies' twists (body axes), by least squares."""
-    kin = kinematics(tree, links, q, jnp.zeros(tree.n_velocities, twists.dtype))
-    R, r = kin.bodies.rotation, kin.bodies.position
-    w, v = times(R, vector(twists[:, :3])), times(R, vector(twists[:, 3:]))
-    above = Paths(tree.forest, walk=False).above
-    spin = subtract(w, above(w))
-    velocity = subtract(v, add(above(v), cross(above(w), subtract(r, above(r)))))
-    relative = jnp.stack([*spin, *velocity], axis=-1)
-    columns = jnp.stack([*kin.columns[0], *kin.columns[1]], axis=-1)
-    rates = jnp.zeros(tree.n_velocities, twists.dtype)
-    for group in tree.groups:
-        if group.velocities.shape[1]:
-            S = columns[group.velocities]
-            normal, rhs = jnp.einsum("nka,nla->nkl", S, S), jnp.einsum("nka,na->nk", S, relative[group.bodies])
-            rates = rates.at[group.velocities].set(jnp.linalg.solve(normal, rhs[..., None])[..., 0])
-    return rates
+    still = jnp.zeros(tree.n_velocities, twists.dtype)
+    motion, columns = relative_motions(tree, links.joints, q, still, None, differentiable=False)
+    own = *vector(twists[:, :3]), *vector(twists[:, 3:])
+    above = Paths(tree.forest, walk=False).above(own)
+    # The parent's twist at the body's centre of mass, in the body's axes.
+    carried = above[:3], add(above[3:], cross(above[:3], motion.position))
+    carried = *transposed_times(motion.rotation, carried[0]), *transposed_times(motion.rotation, carried[1])
+    relative = [x - y for x, y in zip(own, carried, strict=True)]
+    parts, places = [still[:0]], [np.zeros(0, int)]
+    for group, twists_of_group in zip(tree.groups, columns, strict=True):
+        if twists_of_group:
+            here = [entries_at(x, group.bodies) for x in relative]
+            S = [jnp.stack(jnp.broadcast_arrays(*here, *w, *v)[6:]) for w, v in twists_of_group]
+            parts.append(_coefficients(jnp.stack(S), jnp.stack(here)).T.ravel())
+            places.append(group.velocities.ravel())
+    return entries_at(jnp.concatenate(parts), np.argsort(np.concatenate(places)))
+
+
+def _coefficients(S: Float[Array, "k 6 n"], x: Float[Array, "6 n"]) -> Float[Array, "k n"]:
+    """The factors of `k` vectors whose sum is nearest to `x`, of each of many."""
+    length = jnp.sqrt(jnp.sum(S * S, axis=1))
+    unit = S / length[:, None]
+    share = jnp.sum(unit * x, axis=1)
+    if len(S) > 1:
+        share = products(definite_inverse(jnp.sum(unit[:, None] * unit[None], axis=2)), share)
+    return share / length
 
 
 def _ordered(parts: tuple[Array, ...], order: np.ndarray | None) -> Array:
