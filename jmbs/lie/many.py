@@ -28,7 +28,7 @@ def along_batches(function: Callable[..., Sequence[Array]], *arrays: Array) -> l
 
 
 def of_members(function: Callable[..., Array], *arrays: Array, more: int = 0) -> Array:
-    """What a method of a group gives for many members: all arrays have these first, then their own axes, and `more`."""
+    """What a method of a group gives for many members: all arrays have these first, `more` axes last."""
     rank = lambda x: x.ndim - 1 - more  # noqa: E731
     values = function(*(jnp.moveaxis(x, 0, rank(x)) for x in arrays))
     return jnp.moveaxis(values, rank(values), 0)

@@ -70,8 +70,8 @@ class SpecialOrthogonal3(AbstractGroup):
 
     def exp(self, xi: Vector3) -> Matrix3:
         """Rodrigues' formula."""
-        x = dot(xi, xi)
-        return rotation_polynomial(*stumpffs(1, 2, x), xi)
+        s1, s2 = stumpffs(1, 2, dot(xi, xi))
+        return rotation_polynomial(s1, s2, xi)
 
     def log(self, q: Matrix3) -> Vector3:
         """The rotation vector of length at most pi; at pi exactly its largest component is positive."""

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.lie import AbstractGroup
+from jmbs.lie import AbstractGroup, of_members
 from jmbs.multibody.joints import Column, Joints, combined, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
 from jmbs.multibody.mass_matrix import less_loads
@@ -193,20 +193,12 @@ def _by_entries(space: AbstractGroup, element: Array, by_tangent: Array) -> Arra
         units = jax.vmap(lambda e: space.lift(space.identity(e.dtype), e))(jnp.eye(space.dim))
         squares = np.sum(np.asarray(units) ** 2, axis=tuple(range(1, units.ndim)))
     squares = jnp.asarray(squares, by_tangent.dtype).reshape(-1, *(1,) * (by_tangent.ndim - 2))
-    return _each(space.lift, space, element, by_tangent / squares)
+    return of_members(space.lift, element, by_tangent / squares, more=by_tangent.ndim - 2)
 
 
 def along_tangents(space: AbstractGroup, element: Array, change: Array) -> Array:
     """The tangent part of changes of elements `(n, *shape, ...)`, or of derivatives by their entries."""
-    return _each(space.project, space, element, change)
-
-
-def _each(function: Callable, space: AbstractGroup, element: Array, other: Array) -> Array:
-    """`function` of elements `(n, *shape, ...)` and what has the same axes around its own."""
-    more = element.ndim - 1 - len(space.shape)
-    components_first = lambda x: jnp.moveaxis(x, 0, x.ndim - 1 - more)  # noqa: E731
-    values = function(components_first(element), components_first(other))
-    return jnp.moveaxis(values, values.ndim - 1 - more, 0)
+    return of_members(space.project, element, change, more=element.ndim - 1 - len(space.shape))
 
 
 def _own_twist(group: JointGroup, columns: tuple[Column, ...], weights: Array) -> Column:

@@ -3,6 +3,8 @@ mode and order."""
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -104,22 +106,22 @@ def test_steps_of_blocks(mode, draw):
         x.append(jax.vmap(jax.vmap(space.exp))(draw(space, np.linspace(0.1, 2.0, 8), seed=k).reshape(4, 2, -1)))
         start += 2 * space.dim
     step = 0.5 * jax.random.normal(jax.random.key(0), (4, start))
-    flat = lambda moved: jnp.concatenate([q.ravel() for q in moved])  # noqa: E731
+    ends = np.cumsum([2 * math.prod(space.shape) for space in spaces])[:-1]
 
-    def plainly(x, step):
-        parts = zip(blocks, x, strict=True)
-        at = lambda b: step[b.slots].reshape(2, -1)  # noqa: E731
-        return flat([jax.vmap(lambda q, u, g=b.space: g.compose(q, g.exp(u)))(q, at(b)) for b, q in parts])
+    def plainly(blocks, x, step):
+        parts = [step[b.slots].reshape(2, -1) for b in blocks]
+        move = lambda q, xi, space: space.compose(q, space.exp(xi))  # noqa: E731
+        return [jax.vmap(partial(move, space=b.space))(q, xi) for b, q, xi in zip(blocks, x, parts, strict=True)]
 
-    def values(function, *given):
-        # One array, so that both kinds of derivatives are as those of `moved`.
-        q, step = given[0], given[1]
-        sizes = np.cumsum([2 * int(np.prod(b.space.shape)) for b in blocks])[:-1]
-        x = [part.reshape(2, *b.space.shape) for part, b in zip(jnp.split(q, sizes), blocks, strict=True)]
-        return function(x, step)
+    def of_entries(function):
+        """The function of all elements' entries as one array, to such an array."""
 
-    given = jnp.concatenate([q.reshape(4, -1) for q in x], axis=1), step
-    by_blocks = MODES[mode](lambda q, u: values(lambda x, u: flat(retract_blocks(blocks, x, u)), q, u))
-    one_by_one = MODES[mode](lambda q, u: values(plainly, q, u))
-    found, wanted = jax.jit(jax.vmap(by_blocks))(*given), jax.jit(jax.vmap(one_by_one))(*given)
+        def of(entries, step):
+            x = [e.reshape(2, *space.shape) for e, space in zip(jnp.split(entries, ends), spaces, strict=True)]
+            return jnp.concatenate([q.ravel() for q in function(blocks, x, step)])
+
+        return jax.jit(jax.vmap(MODES[mode](of)))
+
+    entries = jnp.concatenate([q.reshape(4, -1) for q in x], axis=1)
+    found, wanted = of_entries(retract_blocks)(entries, step), of_entries(plainly)(entries, step)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **close), found, wanted)
