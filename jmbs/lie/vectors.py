@@ -15,10 +15,10 @@ def parts(array: Array, sizes: tuple[int, ...] = (1, 1, 1), axis: int = 0) -> li
     return [jnp.squeeze(x, axis) if size == 1 else x for x, size in zip(found, sizes, strict=True)]
 
 
-def dot(a: Vector3, b: Vector3) -> Scalar:
-    """The scalar product of two vectors."""
-    (a0, a1, a2), (b0, b1, b2) = parts(a), parts(b)
-    return a0 * b0 + a1 * b1 + a2 * b2
+def dot(a: Array, b: Array) -> Scalar:
+    """The scalar product of two vectors of equal length."""
+    first, *others = parts(a * b, (1,) * len(a))
+    return sum(others, first)
 
 
 def cross(a: Vector3, b: Vector3) -> Vector3:
