@@ -1,6 +1,8 @@
-"""The one place where a dtype is chosen, zeros that JAX takes for changing, and what reverse mode keeps."""
+"""The one place where a dtype is chosen, zeros that JAX takes for changing, batches, and what reverse mode keeps."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +42,12 @@ def changing_zero(source: PyTree, dtype: np.dtype) -> Float[Array, ""]:
     """
     leaves = [x for x in jax.tree.leaves(source) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
     return sum((jnp.sum(x.ravel()[:0]).astype(dtype) for x in leaves), jnp.zeros((), dtype))
+
+
+def batch_size(arguments: Sequence, axes: Sequence) -> int:
+    """The size of the batch axes, which are None where an argument has none."""
+    (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
+    return size
 
 
 DEARLY_BOUGHT = "dearly bought"

@@ -38,11 +38,9 @@ def retract_blocks(
 
     def retract(*given: Array) -> list[Array]:
         *x, step = given
-        more, parts = step.ndim - 1, blockwise([blocks[i] for i in chosen], step)
-        moved = []
-        for i, q, xi in zip(chosen, x, parts, strict=True):
-            moved.append(of_members(partial(_moved, blocks[i].space), q, xi, more=more))
-        return moved
+        own, more = [blocks[i] for i in chosen], step.ndim - 1
+        triples = zip(own, x, blockwise(own, step), strict=True)
+        return [of_members(partial(_moved, b.space), q, xi, more=more) for b, q, xi in triples]
 
     moved = dict(zip(chosen, along_batches(retract, *(x[i] for i in chosen), step), strict=True))
     return tuple(moved.get(i, q) for i, q in enumerate(x))
@@ -54,8 +52,8 @@ def dexp_inv_blocks(
     """`dexp^-1_step(velocity)`, block by block. Reverse mode evaluates it anew."""
 
     def dexp_inv(step: Array, velocity: Array) -> list[Array]:
-        parts, more = zip(blocks, blockwise(blocks, step), blockwise(blocks, velocity), strict=True), step.ndim - 1
-        return [of_members(b.space.dexp_inv, xi, v, more=more) for b, xi, v in parts]
+        triples = zip(blocks, blockwise(blocks, step), blockwise(blocks, velocity), strict=True)
+        return [of_members(b.space.dexp_inv, xi, v, more=step.ndim - 1) for b, xi, v in triples]
 
     return along_batches(dexp_inv, step, velocity)
 

@@ -123,10 +123,8 @@ class AbstractGroup(eqx.Module):
 
 
 def ad_polynomial(group: AbstractGroup, coefficients: Sequence[float | Array], xi: Array, eta: Array) -> Array:
-    """`(I + c_1 ad_xi + c_2 ad_xi^2 + ...) eta` by Horner's rule; a coefficient 0 (a python number) costs nothing."""
+    """`(I + c_1 ad_xi + c_2 ad_xi^2 + ...) eta` by Horner's rule."""
     value = coefficients[-1] * eta
     for c in reversed(coefficients[:-1]):
-        value = group.ad(xi, value)
-        if not (isinstance(c, (int, float)) and c == 0):
-            value = value + c * eta
+        value = group.ad(xi, value) + c * eta
     return eta + group.ad(xi, value)

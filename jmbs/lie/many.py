@@ -15,6 +15,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from jmbs.arrays import batch_size
+
 _many = Primitive("of_many")
 _many.multiple_results = True
 
@@ -78,7 +80,7 @@ def _transpose(cotangents: Sequence, *arrays, function: Callable, linear: int) -
 
 
 def _batch(arrays: Sequence, axes: Sequence, *, function: Callable, linear: int):
-    (size,) = {x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None}
+    size = batch_size(arrays, axes)
     last = [
         jnp.broadcast_to(x[..., None], (*x.shape, size)) if axis is None else jnp.moveaxis(x, axis, -1)
         for x, axis in zip(arrays, axes, strict=True)

@@ -110,11 +110,6 @@ def _stumpffs_jvp(first: int, last: int, primals, tangents):
     return values[: last + 1 - first], tuple(rates)
 
 
-def stumpff(n: int, x: Scalar) -> Scalar:
-    """`S_n(x)` for a static order `n >= 0` and `x >= 0`."""
-    return stumpffs(n, n, x)[0]
-
-
 def dexp_coefficients_3(x: Scalar) -> tuple[Scalar, Scalar]:
     """`(b, c)` of `dexp = I + b ad + c ad^2` where `ad^3 = -x ad` (SO(3), SE(2)).
 

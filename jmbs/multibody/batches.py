@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
+from jmbs.arrays import batch_size
 from jmbs.compiler import compiles_whole_loops
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.tree import Links
@@ -103,12 +103,6 @@ class Batchable:
         vector, derivatives = self.function(True, moved, flat, changes)
         back = [jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False) if x is not None]
         return [jnp.moveaxis(vector, -1, 0), *back]
-
-
-def batch_size(arguments: Sequence, axes: Sequence) -> int:
-    """The size of the batch axes, which are None where an argument has none."""
-    (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
-    return size
 
 
 _batchable = Primitive("batchable")

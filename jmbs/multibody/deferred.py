@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.multibody.batches import batch_size
+from jmbs.arrays import batch_size
 
 Arrays = tuple[Array, ...]
 Linear = Callable[[Arrays, Arrays], Arrays]

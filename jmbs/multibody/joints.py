@@ -129,7 +129,7 @@ class GeneralJoints(eqx.Module):
         R2, p2 = self.after
         included: Any = tuple(inclusion[:, i, j] for i in range(3) for j in range(3))
         rotation = multiply_transposed(multiply(R1, included), R2)
-        position = subtract(add(p1, times(R1, tuple(inclusion[:, k, 3] for k in range(3)))), times(rotation, p2))
+        position = subtract(add(p1, times(R1, _components(inclusion[:, :, 3]))), times(rotation, p2))
         columns, rates = self.columns, None
         if columns is None:
             velocity = jnp.stack(u, axis=1)
@@ -191,10 +191,14 @@ def _transported(i: Array, frame: Frame) -> tuple[Column, ...]:
     R, p = frame
     columns = []
     for k in range(i.shape[2]):
-        angular, linear = tuple(i[:, a, k] for a in range(3)), tuple(i[:, 3 + a, k] for a in range(3))
-        w = times(R, angular)
-        columns.append((w, add(times(R, linear), cross(p, w))))
+        w = times(R, _components(i[:, :3, k]))
+        columns.append((w, add(times(R, _components(i[:, 3:, k])), cross(p, w))))
     return tuple(columns)
+
+
+def _components(vectors: Array) -> Vector:
+    """Those of vectors `(n, 3, ...)`."""
+    return tuple(vectors[:, k] for k in range(3))
 
 
 def evaluated_once(function, *args):

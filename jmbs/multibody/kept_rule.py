@@ -10,7 +10,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.multibody.batches import Changes, batch_size
+from jmbs.arrays import batch_size
+from jmbs.multibody.batches import Changes
 
 Rule = Callable[[tuple[Array, ...], Changes], tuple[Array, Array]]
 """`(arguments, tangents)` to the value and its tangent; tangents are None where arguments do not change."""

@@ -162,14 +162,12 @@ def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Ar
     carried = above[:3], add(above[3:], cross(above[:3], motion.position))
     carried = *transposed_times(motion.rotation, carried[0]), *transposed_times(motion.rotation, carried[1])
     relative = [x - y for x, y in zip(own, carried, strict=True)]
-    parts, places = [still[:0]], [np.zeros(0, int)]
-    for group, twists_of_group in zip(tree.groups, columns, strict=True):
-        if twists_of_group:
-            here = [entries_at(x, group.bodies) for x in relative]
-            S = [jnp.stack(jnp.broadcast_arrays(*here, *w, *v)[6:]) for w, v in twists_of_group]
-            parts.append(_coefficients(jnp.stack(S), jnp.stack(here)).T.ravel())
-            places.append(group.velocities.ravel())
-    return entries_at(jnp.concatenate(parts), np.argsort(np.concatenate(places)))
+    rates = []
+    for group, along in zip(tree.groups, columns, strict=True):
+        if along:
+            here = jnp.stack([entries_at(x, group.bodies) for x in relative])
+            rates += list(_coefficients(jnp.stack([jnp.stack([*w, *v]) for w, v in along]), here))
+    return _ordered(tuple(rates), tree.velocity_order) if rates else still
 
 
 def _coefficients(S: Float[Array, "k 6 n"], x: Float[Array, "6 n"]) -> Float[Array, "k n"]:
