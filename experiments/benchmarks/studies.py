@@ -40,7 +40,7 @@ def studies() -> dict[str, Study]:
         "more batches": Study("more batches", more, SINGLE + AUDITED),
         "growth": Study("growth", _chains(CHAIN_SIZES, 1, 200) + _chains(CHAIN_SIZES, 256, 20), SMALL),
         "loops": Study("loops", tuple(Case("four_bar", n, steps=200) for n in WINDOWS), SMALL),
-        "precision": Study("precision", _step_sizes((16, 32, 64, 128, 256, 512), 64), PRECISE),
+        "precision": Study("precision", _step_sizes((8, 16, 32, 64, 128, 256, 512), 256), PRECISE),
         "gradients": Study(
             "gradients", tuple(Case(m, n, batch=64, dt=1e-3) for m, n in mechanisms[:2]), DIFFERENTIATED
         ),
