@@ -40,6 +40,20 @@ def entries_at(x: Array, at: np.ndarray | Array) -> Array:
     return found.reshape(*np.shape(at), *x.shape[1:])
 
 
+def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:
+    """Entries of vectors that are numbered one after the other. Vectors that hold none of them are not touched, so that
+    what only these need is neither computed nor compiled."""
+    size = np.array([len(part) for part in parts])
+    start = np.cumsum(size) - size
+    holder = np.searchsorted(start + size, at, side="right")
+    held = np.unique(holder)
+    if not len(held):
+        return jnp.zeros(at.shape, parts[0].dtype)
+    shift = np.zeros_like(size)
+    shift[held] = np.cumsum(size[held]) - size[held] - start[held]
+    return jnp.concatenate([parts[i] for i in held])[at + shift[holder]]
+
+
 def sums_at(x: Array, at: np.ndarray, size: int) -> Array:
     """`(size, ...)`: at each place the sum of the entries of `x` `(m, ...)` that belong there; -1: nowhere."""
     return _sums(x, KnownPlaces(at, size), 0)

@@ -1,6 +1,6 @@
 """The tree formulation: joint coordinates along a spanning tree, O(n) recursions, loops as constraints on top."""
 
-from jmbs.multibody.couplings import all_efforts, geometry_of, others
+from jmbs.multibody.couplings import effort_parts, geometry_of, others
 from jmbs.multibody.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.layout import Layout, make_layout
@@ -19,7 +19,7 @@ __all__ = [
     "Seen",
     "Tree",
     "TreeDAE",
-    "all_efforts",
+    "effort_parts",
     "forward_dynamics",
     "geometry_of",
     "inverse_dynamics",

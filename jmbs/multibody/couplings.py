@@ -142,10 +142,15 @@ def _outer(dae: TreeDAE):
 
 def all_efforts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> Float[Array, " efforts"]:
     """All efforts in the numbering of the reference plan; `free`: those that only the rows give."""
+    return jnp.concatenate(effort_parts(dae, t, geometry, free))
+
+
+def effort_parts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> tuple[Array, Array, Array]:
+    """The same in three: efforts at storages, at junctions without storage, and those that follow from these."""
     reference = dae.reference
-    stored = reference.stored_efforts(geometry.x)
-    known = with_free(dae, geometry.known, free)
-    return reference.expand(t, reference.structures(geometry.x), stored, known)
+    stored, known = reference.stored_efforts(geometry.x), with_free(dae, geometry.known, free)
+    e = reference.expand(t, reference.structures(geometry.x), stored, known)
+    return stored, known, e[len(stored) + len(known) :]
 
 
 def _looks(drive) -> bool:

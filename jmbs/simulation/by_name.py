@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jmbs.static_places import entries_across
+
 
 class Entry(NamedTuple):
     """One value: it takes `prod(shape)` places from `start` on in the last axis of the stacked array."""
@@ -71,7 +73,10 @@ class ByName(eqx.Module, Mapping[str, Any]):
 
 
 class Places(NamedTuple):
-    """Where values by name are found in a vector; static. Gathering them is one operation however many there are."""
+    """Where values by name are found in a vector, or in several that are numbered one after the other; static.
+
+    Gathering them is one operation however many there are.
+    """
 
     index: np.ndarray
     entries: tuple[Entry, ...]
@@ -82,6 +87,6 @@ class Places(NamedTuple):
         flat = [np.zeros(0, int), *(np.ravel(index) for index in indices.values())]
         return Places(np.concatenate(flat), entries_of({name: np.shape(index) for name, index in indices.items()}))
 
-    def take(self, vector: Array) -> ByName:
-        """The values out of a vector (n,)."""
-        return ByName(vector[self.index], self.entries)
+    def take(self, *vectors: Array) -> ByName:
+        """The values out of vectors (n,); those that hold none are not touched."""
+        return ByName(entries_across(vectors, self.index), self.entries)

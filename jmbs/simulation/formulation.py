@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from jmbs.dae import ACCOUNT, StateManifold, project
 from jmbs.ephs import ReferenceDAE, imbalance
 from jmbs.errors import ModelError
-from jmbs.multibody import TreeDAE, all_efforts, geometry_of, others, seen, tree_dae
+from jmbs.multibody import TreeDAE, effort_parts, geometry_of, others, seen, tree_dae
 from jmbs.multibody import project as project_tree
 from jmbs.simulation.instant import Instant, instant
 
@@ -89,9 +89,9 @@ class TreeFormulation(eqx.Module):
             free = jnp.zeros(0, self.dae.dtype)
             if self.dae.layout.free_slots.size:
                 free = others(self.dae, t, geometry).free
-            return geometry.x, Instant(all_efforts(self.dae, t, geometry, free), None, None)
+            return geometry.x, Instant(effort_parts(self.dae, t, geometry, free), None, None)
         whole = seen(self.dae, t, y)
-        return whole.x, Instant(whole.rates.efforts, whole.rates, whole.singular_values)
+        return whole.x, Instant((whole.rates.efforts,), whole.rates, whole.singular_values)
 
     def inconsistency(self, t, x: tuple[Array, ...]) -> Float[Array, ""]:
         """See `AbsoluteFormulation`."""

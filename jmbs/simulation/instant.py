@@ -14,12 +14,12 @@ from jmbs.linear import not_before
 class Instant(NamedTuple):
     """One instant of a motion, in the numbering of the reference plan; whoever solves the equations gives it.
 
-    - `efforts`: all of them.
+    - `efforts`: all of them, in parts one after the other: what nobody reads needs not be computed.
     - `rates`: with multipliers of least Euclidean norm over all rows; None without audit.
     - `singular_values`: of the constraint rows, descending, each row scaled to unit length; None without audit.
     """
 
-    efforts: Float[Array, " efforts"]
+    efforts: tuple[Float[Array, " some"], ...]
     rates: Rates | None
     singular_values: Float[Array, " k"] | None
 
@@ -27,9 +27,9 @@ class Instant(NamedTuple):
 def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], audit: bool) -> Instant:
     """The instant `(t, x)` by the reference equations, dense in the number of constraint rows."""
     if not audit:
-        return Instant(dae.efforts(t, x), None, None)
+        return Instant((dae.efforts(t, x),), None, None)
     rates = dae.rates(t, x, None, minimum_norm=True)
-    return Instant(rates.efforts, rates, _constraint_singular_values(dae, t, x, rates))
+    return Instant((rates.efforts,), rates, _constraint_singular_values(dae, t, x, rates))
 
 
 def _constraint_singular_values(dae: ReferenceDAE, t, x, rates: Rates) -> Float[Array, " k"]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ObservationPlan:
-    """Index arrays; those of motion read the vector of *signals*: states, their coordinates, efforts (see `Signals`).
+    """Index arrays; those of motion read *signals*: states, their coordinates, efforts (see `Signals`).
 
     - By body: `position`, `quaternion`, `angular_velocity`; `rotation` (B, 3, 3) and `linear_velocity` (B, 3), which is
       in body axes where `in_body_axes` (B,).
@@ -65,7 +65,7 @@ class Signals:
 
 
 def signals_of(plan: Plan) -> Signals:
-    """The numbering of the vector that `jmbs.simulation.observe` gathers from."""
+    """The numbering of what `jmbs.simulation.observe` gathers from."""
     states, coordinates, start = {}, {}, 0
     for found, shape_of in ((states, lambda s: s.shape), (coordinates, lambda s: (s.coordinate_size,))):
         for block in plan.blocks:

@@ -17,6 +17,7 @@ from jmbs.lie import rotate
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.instant import Instant
 from jmbs.simulation.observation_plan import ObservationPlan
+from jmbs.static_places import entries_across
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -37,21 +38,21 @@ def observe(model: Model, plan: ObservationPlan, x: tuple[Array, ...], instant: 
     return result
 
 
-def _motion(dae: ReferenceDAE, plan: ObservationPlan, x, efforts: Array) -> dict[str, ByName]:
+def _motion(dae: ReferenceDAE, plan: ObservationPlan, x, efforts: tuple[Array, ...]) -> dict[str, ByName]:
     coordinates = [jax.vmap(b.space.to_coordinates)(value) for b, value in zip(dae.plan.blocks, x, strict=True)]
-    signals = jnp.concatenate([part.ravel() for part in (*x, *coordinates, efforts)])
-    v = signals[plan.linear_velocity]
-    v = jnp.where(plan.in_body_axes[:, None], jax.vmap(rotate)(signals[plan.rotation], v), v)
-    rise = plan.temperature_rise.take(signals)
+    signals = [part.ravel() for part in (*x, *coordinates, *efforts)]
+    v = entries_across(signals, plan.linear_velocity)
+    v = jnp.where(plan.in_body_axes[:, None], jax.vmap(rotate)(entries_across(signals, plan.rotation), v), v)
+    rise = plan.temperature_rise.take(*signals)
     return {
-        "position": plan.position.take(signals),
-        "quaternion": plan.quaternion.take(signals),
-        "angular_velocity": plan.angular_velocity.take(signals),
+        "position": plan.position.take(*signals),
+        "quaternion": plan.quaternion.take(*signals),
+        "angular_velocity": plan.angular_velocity.take(*signals),
         "velocity": ByName(v.ravel(), plan.position.entries),
-        "q": plan.q.take(signals),
-        "v": plan.v.take(signals),
+        "q": plan.q.take(*signals),
+        "v": plan.v.take(*signals),
         "temperature": ByName(dae.reference_temperature + rise.array, rise.entries),
-        "states": plan.states.take(signals),
+        "states": plan.states.take(*signals),
     }
 
 

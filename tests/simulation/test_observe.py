@@ -40,7 +40,7 @@ def random_instant(model: jmbs.Model):
     )
     power = Power(*jnp.zeros(4), normal(len(plan.irreversible)))
     rates = Rates(jnp.zeros(plan.n_stored), normal(plan.n_efforts), normal(plan.n_rows), normal(plan.n_rows), power)
-    return x, Instant(rates.efforts, rates, normal(plan.n_rows))
+    return x, Instant((rates.efforts,), rates, normal(plan.n_rows))
 
 
 def one_by_one(model: jmbs.Model, x, rates: Rates) -> dict[str, dict[str, jax.Array]]:
@@ -89,7 +89,7 @@ def test_other_states_have_velocities_for_momenta():
     model = model_named("motor_slider_crank")
     x, instant = random_instant(model)
     seen = quick_jit(lambda x, at: observe(model, observation_plan(model), x, at))(x, instant)
-    view = StateView(model.dae.plan, x, instant.efforts)
+    view = StateView(model.dae.plan, x, instant.rates.efforts)
     np.testing.assert_array_equal(seen["states"]["motor/i"], view.effort("motor/inductor", "phi"))
 
 
