@@ -33,7 +33,7 @@ def figures_of(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _growth(results: list[dict[str, Any]]) -> Figure:
     batches = sorted({result["case"]["batch"] for result in results})
-    figure = Figure(figsize=(4.6 * len(batches), 3.6), layout="constrained")
+    figure = Figure(figsize=(4.6 * len(batches) + 2.0, 3.6), layout="constrained")
     panels = figure.subplots(1, len(batches), squeeze=False)[0]
     for axes, batch in zip(panels, batches, strict=True):
         own = [result for result in results if result["case"]["batch"] == batch]
@@ -46,13 +46,13 @@ def _growth(results: list[dict[str, Any]]) -> Figure:
             xlabel="links of the chain" if own[0]["case"]["mechanism"] == "chain" else "windows", title=f"batch {batch}"
         )
         axes.set(ylabel="time per step and member (us)", xscale="log", yscale="log")
-        axes.legend(frameon=False, fontsize=7)
+    _legend(figure)
     return figure
 
 
 def _precision(results: list[dict[str, Any]]) -> Figure:
     mechanisms = list(dict.fromkeys(name_of(result["case"]) for result in results))
-    figure = Figure(figsize=(4.6 * len(mechanisms), 3.6), layout="constrained")
+    figure = Figure(figsize=(4.6 * len(mechanisms) + 2.0, 3.6), layout="constrained")
     panels = figure.subplots(1, len(mechanisms), squeeze=False)[0]
     for axes, mechanism in zip(panels, mechanisms, strict=True):
         own = [result for result in results if name_of(result["case"]) == mechanism]
@@ -60,8 +60,14 @@ def _precision(results: list[dict[str, Any]]) -> Figure:
             _line(axes, row, [(error, 1 / rate) for error, rate in work_precision(own, i)])
         axes.set(xlabel="error of a centre of mass (m)", ylabel="seconds per simulated second", title=mechanism)
         axes.set(xscale="log", yscale="log")
-        axes.legend(frameon=False, fontsize=7)
+    _legend(figure)
     return figure
+
+
+def _legend(figure: Figure) -> None:
+    """One for all panels, beside them."""
+    lines = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False, fontsize=7)
 
 
 def _line(axes: Axes, row: dict[str, Any], points: list[tuple[float, float]]) -> None:

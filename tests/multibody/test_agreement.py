@@ -6,12 +6,12 @@ saddle matrix that both solve.
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import n_four_bar, random_mechanism
+from quick import quick_jit
 
 import jmbs
 from jmbs.dae import project
@@ -29,7 +29,7 @@ def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
     if loops:
         x = _moving(model.dae, x, seed)
 
-    @eqx.filter_jit
+    @quick_jit
     def both(model, x):
         dae = tree_dae(model.dae, model.tree)
         tree, reference = seen(dae, 0.0, dae.start(x)), model.dae.rates(0.0, x, None, minimum_norm=True)
@@ -68,7 +68,7 @@ def _moving(dae, x, seed: int):
         jnp.asarray(rng.normal(size=value.shape)) if block.from_effort else value
         for block, value in zip(dae.plan.blocks, x, strict=True)
     ]
-    step = eqx.filter_jit(lambda dae, x: project(dae, 0.0, x)[0])
+    step = quick_jit(lambda dae, x: project(dae, 0.0, x)[0])
     x = tuple(blocks)
     for _ in range(3):
         x = step(dae, x)
@@ -119,7 +119,7 @@ def test_gradients(seed, bodies, loops):
     values = {path: entry["value"] for path, entry in model.parameters().items() if path.endswith(kinds)}
     weights = jnp.asarray(np.random.default_rng(seed).normal(size=model.dae.plan.n_stored))
 
-    @eqx.filter_jit
+    @quick_jit
     def both(values):
         def weighted(values, tree: bool):
             changed = model.with_parameters(values)

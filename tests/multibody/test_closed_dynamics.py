@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import n_four_bar, random_mechanism
+from quick import quick_jit
 
 import jmbs
 from jmbs.library.mechanics import TableSpec
@@ -77,7 +78,7 @@ class Case:
 
     def _moved(self, y):
         n = self.dae.layout.n
-        project = eqx.filter_jit(coupled_projection)
+        project = quick_jit(coupled_projection)
         for size in (0.3, 0.3, *(0.0,) * 6):
             y, _ = project(self.dae, 0.0, self.dae.retract(y, jnp.asarray(size * self.rng.normal(size=n))))
         return y
@@ -97,7 +98,7 @@ def road(case, function, closed: bool, together: bool):
     """
     entries = {p: e["value"] for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
 
-    @eqx.filter_jit
+    @quick_jit
     def evaluated(model, y, line, steps):
         def of_member(y, direction):
             def values(entries, step):
@@ -124,7 +125,7 @@ def check(case, function, tolerance):
     rng = np.random.default_rng(1)
     shapes = {p: np.shape(e["value"]) for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
     line = {p: jnp.asarray(rng.normal(size=shape)) for p, shape in shapes.items()}
-    motion = jax.jit(jax.vmap(lambda y: coupled_rates(case.dae, 0.0, y, None).velocity))(case.y)
+    motion = quick_jit(jax.vmap(lambda y: coupled_rates(case.dae, 0.0, y, None).velocity))(case.y)
     aside = jnp.asarray(rng.normal(size=motion.shape))
     wanted = road(case, function, closed=False, together=False)(line, motion)
     for together in (True, False):
@@ -154,8 +155,8 @@ def test_values(case):
     def both(dae, y, closed: bool):
         return rates(dae, y, closed), projected(dae, y, closed)
 
-    together = eqx.filter_jit(lambda dae, y: jax.vmap(lambda y: both(dae, y, True))(y))(case.dae, case.y)
-    in_turn = eqx.filter_jit(lambda dae, y, closed: jax.lax.map(lambda y: both(dae, y, closed), y))
+    together = quick_jit(lambda dae, y: jax.vmap(lambda y: both(dae, y, True))(y))(case.dae, case.y)
+    in_turn = quick_jit(lambda dae, y, closed: jax.lax.map(lambda y: both(dae, y, closed), y))
     wanted = in_turn(case.dae, case.y, False)
     close(together, wanted, 1e-9)
     close(in_turn(case.dae, case.y, True), wanted, 1e-9)
@@ -194,9 +195,9 @@ def test_gradient_by_hand(case):
         return *pull((by_links, by_q, by_joints)), by_v, by_efforts
 
     at = places, jnp.zeros(layout.n), random(tree.n_velocities), random(len(loops.rates))
-    wanted = jax.jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
+    wanted = quick_jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
     for walk in (False, True):
-        close(jax.jit(by_hand, static_argnums=0)(walk, *at), wanted, 1e-11)
+        close(quick_jit(by_hand)(walk, *at), wanted, 1e-11)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import chain, humanoid
+from quick import quick_jit
 
 import jmbs
 from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix, tree_dae
@@ -50,7 +51,7 @@ def pendulum() -> Case:
 
 
 def test_inverse_and_forward_dynamics_cancel(robot):
-    @eqx.filter_jit
+    @quick_jit
     def there_and_back(links, q):
         dv = forward_dynamics(robot.tree, links, q, robot.v, robot.forces, robot.loads)
         return inverse_dynamics(robot.tree, links, q, robot.v, dv, robot.loads)
@@ -98,7 +99,7 @@ def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
             moved.append(jax.vmap(lambda q, xi, space=group.space: space.compose(q, space.exp(xi)))(element, xi))
         return kinematics(tree, robot.links, tuple(moved), robot.v + s * robot.other, robot.other).bodies
 
-    bodies, before, after = (jax.jit(at)(s) for s in (0.0, -step, step))
+    bodies, before, after = (quick_jit(at)(s) for s in jnp.array([0.0, -step, step]))
     for rate, of in (("velocity", "position"), ("acceleration", "velocity"), ("spin_rate", "spin")):
         for k in range(3):
             difference = (getattr(after, of)[k] - getattr(before, of)[k]) / (2 * step)
@@ -121,8 +122,8 @@ def test_a_batch_is_a_loop(robot):
         links = eqx.tree_at(lambda tree: tree.mass, robot.links, mass)
         return forward_dynamics(robot.tree, links, robot.q, v, robot.forces, robot.loads)
 
-    together = jax.jit(jax.vmap(run))(vs, masses)
-    alone = jax.jit(run)
+    together = quick_jit(jax.vmap(run))(vs, masses)
+    alone = quick_jit(run)
     for k in range(3):
         np.testing.assert_allclose(together[k], alone(vs[k], masses[k]), rtol=1e-9, atol=1e-9)
     nested = jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None))(vs[:2], masses[:2])
@@ -138,10 +139,10 @@ def test_first_derivatives(pendulum):
         return forward_dynamics(case.tree, links, (case.q[0] + angle[:, None],), v, forces, loads) @ case.other
 
     at = (jnp.ones(3), jnp.zeros(3), case.v, case.forces, case.loads)
-    gradient = jax.jit(jax.grad(run, argnums=(0, 1, 2, 3, 4)))(*at)
+    gradient = quick_jit(jax.grad(run, argnums=(0, 1, 2, 3, 4)))(*at)
     rng = np.random.default_rng(1)
     along = tuple(jnp.asarray(rng.normal(size=x.shape)) for x in at)
-    run = jax.jit(run)
+    run = quick_jit(run)
     value = sum(jnp.sum(g * d) for g, d in zip(gradient, along, strict=True))
     forward = jax.jvp(run, at, along)[1]
     shifted = [run(*(x + sign * step * d for x, d in zip(at, along, strict=True))) for sign in (1, -1)]
@@ -152,8 +153,8 @@ def test_first_derivatives(pendulum):
 def test_second_derivatives(pendulum):
     case, step = pendulum, 1e-5
     run = lambda v: case.forward(v, case.forces) @ case.other  # noqa: E731
-    gradient = jax.jit(jax.grad(run))
-    hessian = jax.jit(jax.hessian(run))(case.v)
+    gradient = quick_jit(jax.grad(run))
+    hessian = quick_jit(jax.hessian(run))(case.v)
     d = case.other
     np.testing.assert_allclose(
         hessian @ d, (gradient(case.v + step * d) - gradient(case.v - step * d)) / (2 * step), rtol=1e-7, atol=1e-9
@@ -200,13 +201,13 @@ def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
     def power(links, q, v, loads):
         return case.other @ inverse_dynamics(case.tree, links, q, v, case.forces, loads)
 
-    @functools.partial(jax.jit, static_argnums=(0, 1))
+    @quick_jit
     def by_hand(walk, varied, links, q, v, loads):
         at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), local=True, walk=walk)
         return power_gradient(case.tree, links, at, loads, case.other)
 
     at = case.links, case.q, case.v, case.loads
-    expected = jax.jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
+    expected = quick_jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
     nothing = lambda links: eqx.tree_at(lambda x: x.joints, links, ())  # noqa: E731
     for walk, varied in ((False, False), (True, True)):
         found, wanted = along_groups(by_hand(walk, varied, *at)), along_groups(expected)
@@ -242,9 +243,9 @@ def test_derivatives_along_rotations(varied):
             links = eqx.tree_at(positions, links, replace_fn=lambda x: x + xi[0] - xi[1])
         return forward_dynamics(case.tree, links, tuple(moved), case.v, case.forces, case.loads) @ case.other
 
-    gradient, hessian = jax.jit(jax.grad(at)), jax.jit(jax.hessian(at))
+    gradient, hessian = quick_jit(jax.grad(at)), quick_jit(jax.hessian(at))
     here, step = 0.3 * case.forces, 1e-5
-    value = jax.jit(at)
+    value = quick_jit(at)
     unit = np.eye(4)
     differences = [(value(here + step * e) - value(here - step * e)) / (2 * step) for e in unit]
     np.testing.assert_allclose(gradient(here), differences, rtol=1e-6, atol=1e-6)
@@ -260,12 +261,12 @@ def test_derivatives_of_batches_with_shared_parameters(mixed):
     def run(links, q, v):
         return forward_dynamics(case.tree, links, q, v, case.forces, case.loads) @ case.other
 
-    @jax.jit
+    @quick_jit
     @functools.partial(jax.grad, argnums=(0, 1, 2))
     def together(links, q, vs):
         return jnp.sum(jax.vmap(run, in_axes=(None, None, 0))(links, q, vs))
 
-    alone = jax.jit(jax.grad(run, argnums=(0, 1, 2)))
+    alone = quick_jit(jax.grad(run, argnums=(0, 1, 2)))
     parts = [alone(case.links, case.q, v) for v in vs]
     expected = jax.tree.map(jnp.add, parts[0][:2], parts[1][:2])
     found = together(case.links, case.q, vs)
