@@ -22,6 +22,15 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fast tests are small programs that run once: optimising their machine code takes longer than running them.
+
+    Slow ones, and what tests start as programs of their own, are compiled as users' programs are.
+    """
+    jax.config.update("jax_disable_most_optimizations", config.option.markexpr == "not slow")
+
+
 ROOT = Path(__file__).parent.parent
 REFERENCE_DATA = Path(__file__).parent / "reference" / "data"
 
