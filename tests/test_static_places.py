@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.static_places import entries_at, sums_at
+from jmbs.static_places import entries_across, entries_at, sums_at
 
 PLACES = {
     "all": np.arange(5),
@@ -53,3 +53,16 @@ def test_nothing_scatters():
     at = np.array([3, 3, 0])
     program = jax.jit(jax.grad(lambda x: jnp.sum(entries_at(x, at) ** 2))).lower(jnp.ones(5)).as_text()
     assert "scatter" not in program
+
+
+@pytest.mark.parametrize("sizes", [(5,), (2, 3), (0, 2, 0, 0, 3, 0)], ids=str)
+@pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
+def test_entries_across_vectors(at, sizes):
+    parts = jnp.split(jnp.arange(5.0), np.cumsum(sizes)[:-1])
+    np.testing.assert_array_equal(entries_across(parts, at), np.arange(5.0)[at])
+
+
+def test_vectors_that_hold_no_entry_are_not_touched():
+    look = lambda *parts: entries_across(parts, np.array([4, 3]))  # noqa: E731
+    text = jax.jit(look, keep_unused=True).lower(jnp.ones(2), jnp.ones(3)).as_text()
+    assert "tensor<5x" not in text and "slice" not in text
