@@ -65,4 +65,4 @@ def test_entries_across_vectors(at, sizes):
 def test_vectors_that_hold_no_entry_are_not_touched():
     look = lambda *parts: entries_across(parts, np.array([4, 3]))  # noqa: E731
     text = jax.jit(look, keep_unused=True).lower(jnp.ones(2), jnp.ones(3)).as_text()
-    assert "tensor<5x" not in text and "slice" not in text
+    assert text.count("%arg0") == 1 < text.count("%arg1")
