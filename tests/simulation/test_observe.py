@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mechanisms import humanoid
 from quick import quick_jit
 from zoo import MECHANISMS
 
@@ -120,7 +121,7 @@ def test_the_traced_program_does_not_grow_with_the_mechanism():
 
 def test_what_is_not_read_is_not_in_the_program():
     """Joint coordinates and rates of a tree need no motion of bodies, in time or in what is compiled."""
-    model = jmbs.compile(MECHANISMS["chain mixed"]())
+    model = jmbs.compile(humanoid())
     formulation, plan = formulation_of(model), observation_plan(model)
     y = formulation.start(to_internal(model.dae, model.initial_state()))
 
