@@ -51,7 +51,7 @@ def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:
         return jnp.zeros(at.shape, parts[0].dtype)
     shift = np.zeros_like(size)
     shift[held] = np.cumsum(size[held]) - size[held] - start[held]
-    return jnp.concatenate([parts[i] for i in held])[at + shift[holder]]
+    return entries_at(jnp.concatenate([parts[i] for i in held]), at + shift[holder])
 
 
 def sums_at(x: Array, at: np.ndarray, size: int) -> Array:

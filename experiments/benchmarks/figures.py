@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,7 @@ def figures_of(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _growth(results: list[dict[str, Any]]) -> Figure:
     batches = sorted({result["case"]["batch"] for result in results})
-    figure = Figure(figsize=(4.6 * len(batches) + 2.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(batches), squeeze=False)[0]
+    figure, panels = _panels(len(batches))
     for axes, batch in zip(panels, batches, strict=True):
         own = [result for result in results if result["case"]["batch"] == batch]
         for i, row in enumerate(own[0]["rows"]):
@@ -52,8 +52,7 @@ def _growth(results: list[dict[str, Any]]) -> Figure:
 
 def _precision(results: list[dict[str, Any]]) -> Figure:
     mechanisms = list(dict.fromkeys(name_of(result["case"]) for result in results))
-    figure = Figure(figsize=(4.6 * len(mechanisms) + 2.0, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(mechanisms), squeeze=False)[0]
+    figure, panels = _panels(len(mechanisms))
     for axes, mechanism in zip(panels, mechanisms, strict=True):
         own = [result for result in results if name_of(result["case"]) == mechanism]
         for i, row in enumerate(own[0]["rows"]):
@@ -62,6 +61,12 @@ def _precision(results: list[dict[str, Any]]) -> Figure:
         axes.set(xscale="log", yscale="log")
     _legend(figure)
     return figure
+
+
+def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
+    """A row of panels, with room for a legend beside them."""
+    figure = Figure(figsize=(4.6 * count + 2.0, 3.6), layout="constrained")
+    return figure, figure.subplots(1, count, squeeze=False)[0]
 
 
 def _legend(figure: Figure) -> None:

@@ -188,6 +188,7 @@ def test_gradient_by_hand(case):
         change = drift(gap(links, q, joints, v, dv), loops, joints)
         return multipliers @ rows + efforts @ rates + weights @ change
 
+    @quick_jit
     def by_hand(walk, places, step, v, efforts):
         (links, q, joints), pull = jax.vjp(parts, places, step)
         at = linearisation(tree, links, q, v, dv, (True,) * len(q), local=False, walk=walk)
@@ -200,7 +201,7 @@ def test_gradient_by_hand(case):
     at = places, jnp.zeros(layout.n), random(tree.n_velocities), random(len(loops.rates))
     wanted = quick_jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
     for walk in (False, True):
-        close(quick_jit(by_hand)(walk, *at), wanted, 1e-11)
+        close(by_hand(walk, *at), wanted, 1e-11)
 
 
 @pytest.mark.slow

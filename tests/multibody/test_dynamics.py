@@ -92,6 +92,7 @@ def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
     """Along a path through the joints' groups, with the velocities that it has there."""
     tree, step = robot.tree, 1e-5
 
+    @quick_jit
     def at(s):
         moved = []
         for group, element in zip(tree.groups, robot.q, strict=True):
@@ -99,7 +100,7 @@ def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
             moved.append(jax.vmap(lambda q, xi, space=group.space: space.compose(q, space.exp(xi)))(element, xi))
         return kinematics(tree, robot.links, tuple(moved), robot.v + s * robot.other, robot.other).bodies
 
-    bodies, before, after = (quick_jit(at)(s) for s in jnp.array([0.0, -step, step]))
+    bodies, before, after = (at(s) for s in jnp.array([0.0, -step, step]))
     for rate, of in (("velocity", "position"), ("acceleration", "velocity"), ("spin_rate", "spin")):
         for k in range(3):
             difference = (getattr(after, of)[k] - getattr(before, of)[k]) / (2 * step)
