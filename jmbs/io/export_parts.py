@@ -116,6 +116,11 @@ class Parts:
             entry[spec.surface_key] = surface
         return entry
 
+    def gear(self, spec: Any) -> dict[str, Any]:
+        """A section of `constraints`."""
+        entry = {"type": "gear", "joint": spec.joint, "driver": spec.driver, "ratio": spec.ratio}
+        return entry | _changed(spec, ("offset", "coordinate", "driver_coordinate"))
+
     def connection(self, spec: Any) -> dict[str, Any]:
         """A section of `connections`."""
         entry: dict[str, Any] = {"ports": list(spec.ports)}

@@ -229,10 +229,10 @@ class SurfaceSection(Section):
 
 
 class ConstraintSection(Section):
-    """A constraint on the velocity of a body; which keys beside `type` and `body` it takes depends on the type."""
+    """A constraint on the velocity of a body, or a gear between joints; the type says which keys it takes."""
 
     type: Word
-    body: Word
+    body: Word | None = None
     point: Vector3 | None = None
     direction: Vector3 | None = None
     frame: Word | None = None
@@ -241,6 +241,12 @@ class ConstraintSection(Section):
     axis: Vector3 | None = None
     plane: SurfaceSection | None = None
     normal: Vector3 | None = None
+    joint: Word | None = None
+    driver: Word | None = None
+    ratio: Number | None = None
+    offset: Number | None = None
+    coordinate: Whole | None = None
+    driver_coordinate: Whole | None = None
 
 
 class ConnectionSection(Section):

@@ -88,7 +88,10 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
         state_shapes=tuple(shapes.items()),
         systems=tuple(mechanism.systems),
         conductions=tuple(mechanism.conductions),
-        constraints=tuple((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
+        constraints=(
+            *((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
+            *((gear.name, (gear.name,), _gear_force(mechanism, gear)) for gear in mechanism.gears.values()),
+        ),
         velocity_boxes=tuple(f"{name}/{velocity_box(body)}" for name, body in mechanism.bodies.items()),
     )
 
@@ -127,6 +130,12 @@ def _coordinates(name: str, motion) -> JointCoordinates:
         getattr(motion, "velocity_names", numbered("v", k)),
         getattr(motion, "velocity_units", ("1",) * k),
     )
+
+
+def _gear_force(mechanism: Mechanism, gear: Any) -> tuple[str]:
+    """What a gear's multiplier is, by the unit of the velocity that it acts on."""
+    motion = motion_of(mechanism.joints[gear.joint])
+    return ("torque" if _coordinates(gear.joint, motion).v_units[gear.coordinate] == "rad/s" else "force",)
 
 
 def initial_values(mechanism: Mechanism, dtype) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Role
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Inclusion, body_wrench, show
+from jmbs.library.mechanics import Gear, Inclusion, body_wrench, show
 from jmbs.lie import SE3, AbstractGroup, pose, quaternion_to_rotation, tangent
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.model import Model
@@ -255,10 +255,11 @@ def _check(model: Model, trajectory: Trajectory, rule: str) -> None:
     if not model.layout.bodies:
         raise ModelError("model", "a system without bodies", "a mechanism")
     known = {f"{name}/hc" for name in model.layout.joints}
-    known |= {path for _, paths, _ in model.layout.constraints for path in paths}
+    paths = [path for _, paths, _ in model.layout.constraints for path in paths]
+    known |= {path for path in paths if not isinstance(component(model.dae, path), Gear)}
     for batch in model.dae.plan.batches:
         if batch.role is Role.REVERSIBLE and batch.multipliers.shape[1] and not known.issuperset(batch.paths):
-            raise ModelError("model", f"the constraint {batch.paths[0]}", "no constraints but joints and constraints")
+            raise ModelError("model", f"the constraint {batch.paths[0]}", "none but joints and constraints on bodies")
     if trajectory.reaction is None:
         raise ModelError("trajectory", "no reactions", "a trajectory simulated with audit=True")
     steps = np.diff(trajectory.ts) if not isinstance(trajectory.ts, Tracer) else np.ones(2 * RULES[rule].steps)

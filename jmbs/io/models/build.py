@@ -11,7 +11,7 @@ from jmbs.io.models.frames import make_pose, quaternion_from_rotation
 from jmbs.io.models.massless import without_massless
 from jmbs.io.models.merge import Merged, MergedBody, merge
 from jmbs.io.models.names import Names
-from jmbs.io.models.tree import GROUND, ModelJoint, ModelTree
+from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelTree
 from jmbs.library.mechanics import STANDARD_GRAVITY, Mechanism
 
 
@@ -26,8 +26,12 @@ def build_mechanism(tree: ModelTree, keep_fixed: bool) -> Mechanism:
     body_names = {link: names.new("body", link) for link in merged.bodies} | {GROUND: GROUND}
     for link, body in merged.bodies.items():
         _add_body(mechanism, body_names[link], body)
+    joint_names = {joint.name: names.new("joint", joint.name) for joint in merged.joints}
     for joint in merged.joints:
-        _add_joint(mechanism, names.new("joint", joint.name), joint, merged, body_names)
+        _add_joint(mechanism, joint_names[joint.name], joint, merged, body_names)
+    for gear in merged.gears:
+        wanted = gear.name or f"{joint_names[gear.joint[0]]}_{gear.joint[1]}"
+        _add_gear(mechanism, names.new("gear", wanted), gear, joint_names)
     for joint in tree.loops:
         parent, child = merged.places[joint.parent][0], merged.places[joint.child][0]
         if parent == child:
@@ -42,7 +46,7 @@ def _add_body(mechanism: Mechanism, name: str, body: MergedBody) -> None:
     if body.mass == 0:
         wanted = (
             "a mass for each link that moves (only those can be without that a fixed joint merges into another, "
-            "or that join two joints of turns or travels)"
+            "or whose joints are turns or travels and lead on)"
         )
         raise ModelError(body.link.path, "a moving link without mass", wanted)
     try:
@@ -62,6 +66,20 @@ def _add_joint(mechanism: Mechanism, name: str, joint: ModelJoint, merged: Merge
     mechanism.add_joint(name, joint.type, **ends, parent_frame=parent_frame, child_frame=child_frame, **joint.values)
     if joint.q is not None:
         mechanism.set_initial(joints={name: {"q": joint.q}})
+
+
+def _add_gear(mechanism: Mechanism, name: str, gear: ModelGear, joint_names: dict[str, str]) -> None:
+    (joint, coordinate), (driver, driver_coordinate) = gear.joint, gear.driver
+    mechanism.add_constraint(
+        name,
+        "gear",
+        joint=joint_names[joint],
+        driver=joint_names[driver],
+        ratio=gear.ratio,
+        offset=gear.offset,
+        coordinate=coordinate,
+        driver_coordinate=driver_coordinate,
+    )
 
 
 def _on_body(link: str, frame: np.ndarray, merged: Merged) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,8 @@
-"""Links without mass between two joints: the joints become one composite joint, with nothing in between."""
+"""Links without mass between joints of turns and travels: each way through them becomes one composite joint.
+
+Where such a link forks, the joint before it is part of several composite joints; gears of ratio one keep its
+coordinates equal in all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,40 @@ import numpy as np
 
 from jmbs.io.models.frames import inverse
 from jmbs.io.models.merge import Merged
-from jmbs.io.models.tree import ModelJoint
+from jmbs.io.models.tree import ModelGear, ModelJoint
 
-_SIMPLE = ("revolute", "prismatic")
+_SIMPLE = ("revolute", "prismatic", "composite")
 
 
 def without_massless(merged: Merged, notes: list[str]) -> Merged:
-    """The same without bodies that have no mass and join exactly two joints of turns and travels; adds to the notes."""
-    bodies, joints = dict(merged.bodies), list(merged.joints)
+    """The same without bodies that have no mass, where turns and travels lead to them and on; adds to the notes."""
+    bodies, joints, gears = dict(merged.bodies), list(merged.joints), merged.gears
+    # Parents come first, so that what is below a link is still as the file has it.
     for name in [name for name, body in merged.bodies.items() if body.mass == 0]:
-        above = [joint for joint in joints if joint.child == name]
+        above = next(joint for joint in joints if joint.child == name)
         below = [joint for joint in joints if merged.places[joint.parent][0] == name]
-        if len(above) == len(below) == 1 and all(j.type in (*_SIMPLE, "composite") for j in (*above, *below)):
-            whole = _in_series(above[0], below[0], merged.places[below[0].parent][1])
-            notes.append(
-                f"link {name}: without mass, so {above[0].name} and {below[0].name} are one joint, {whole.name}"
-            )
-            joints[joints.index(above[0])] = whole
-            joints.remove(below[0])
-            del bodies[name]
-    return Merged(bodies, merged.places, joints)
+        if not below or not all(joint.type in _SIMPLE and "spring" not in joint.values for joint in (above, *below)):
+            continue
+        wholes = [_in_series(above, joint, merged.places[joint.parent][1]) for joint in below]
+        wholes[1:] = [_without_friction(whole, _freedom(above)) for whole in wholes[1:]]
+        place = joints.index(above)
+        joints = [*joints[:place], *wholes, *(j for j in joints[place + 1 :] if j not in below)]
+        shared = _freedom(above)
+        for whole, after in zip(wholes, below, strict=True):
+            gears = [gear.on(whole.name, {above.name: 0, after.name: shared}) for gear in gears]
+        for whole in wholes[1:]:
+            ends = (((whole.name, i), (wholes[0].name, i)) for i in range(shared))
+            gears += [ModelGear("", *pair) for pair in ends]
+        del bodies[name]
+        notes.append(_note(name, above, below, wholes))
+    return Merged(bodies, merged.places, joints, gears)
+
+
+def _note(name: str, above: ModelJoint, below: list[ModelJoint], wholes: list[ModelJoint]) -> str:
+    if len(wholes) == 1:
+        return f"link {name}: without mass, so {above.name} and {below[0].name} are one joint, {wholes[0].name}"
+    ways = ", ".join(whole.name for whole in wholes)
+    return f"link {name}: without mass, so {above.name} is part of the joints {ways}, which gears keep equal there"
 
 
 def _in_series(above: ModelJoint, below: ModelJoint, place: np.ndarray) -> ModelJoint:
@@ -36,15 +54,30 @@ def _in_series(above: ModelJoint, below: ModelJoint, place: np.ndarray) -> Model
     between = inverse(above.child_frame) @ place @ below.parent_frame
     motions = [*_motions(above, np.eye(4)), *_motions(below, between)]
     friction = {key: [*_friction(above, key), *_friction(below, key)] for key in ("viscous", "coulomb")}
-    given = {key: values for key, values in friction.items() if any(values)}
     return dataclasses.replace(
         above,
         name=f"{above.name}_{below.name}",
         type="composite",
         child=below.child,
         child_frame=below.child_frame @ inverse(between),
-        values={"motions": motions} | ({"friction": given} if given else {}),
+        values={"motions": motions} | _given(friction),
     )
+
+
+def _without_friction(joint: ModelJoint, count: int) -> ModelJoint:
+    """The joint without friction in its first coordinates, which another joint has already."""
+    friction = joint.values.get("friction", {})
+    kept = {key: [*(0.0 for _ in range(count)), *values[count:]] for key, values in friction.items()}
+    return dataclasses.replace(joint, values={"motions": joint.values["motions"]} | _given(kept))
+
+
+def _given(friction: dict[str, list[float]]) -> dict[str, Any]:
+    given = {key: values for key, values in friction.items() if any(values)}
+    return {"friction": given} if given else {}
+
+
+def _freedom(joint: ModelJoint) -> int:
+    return len(joint.values.get("motions", [None]))
 
 
 def _motions(joint: ModelJoint, place: np.ndarray) -> list[dict[str, Any]]:
@@ -60,5 +93,4 @@ def _motions(joint: ModelJoint, place: np.ndarray) -> list[dict[str, Any]]:
 
 def _friction(joint: ModelJoint, key: str) -> list[float]:
     """One kind of friction of each of a joint's coordinates."""
-    count = len(joint.values.get("motions", [None]))
-    return np.broadcast_to(joint.values.get("friction", {}).get(key, 0.0), count).tolist()
+    return np.broadcast_to(joint.values.get("friction", {}).get(key, 0.0), _freedom(joint)).tolist()

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from jmbs.io.models.frames import inverse, make_pose
-from jmbs.io.models.tree import GROUND, ModelJoint, ModelLink, ModelTree
+from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelTree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,11 +23,12 @@ class MergedBody:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Merged:
     """`bodies` by the name of their first link; `places`: for each link the body it is part of and its pose `(4, 4)`
-    in that body's link frame; `joints`: the tree's joints that remain."""
+    in that body's link frame; `joints`: the tree's joints that remain; `gears` between these."""
 
     bodies: dict[str, MergedBody]
     places: dict[str, tuple[str, np.ndarray]]
     joints: list[ModelJoint]
+    gears: list[ModelGear]
 
 
 def merge(tree: ModelTree, keep_fixed: bool) -> Merged:
@@ -55,7 +56,7 @@ def merge(tree: ModelTree, keep_fixed: bool) -> Merged:
                 f"link {name}: fixed to the ground, its mass of {tree.links[name].mass:g} kg has no effect"
             )
     bodies = {name: _body(tree, name, parts, places) for name, parts in members.items()}
-    return Merged(bodies, places, joints)
+    return Merged(bodies, places, joints, tree.gears)
 
 
 def _body(tree: ModelTree, name: str, parts: list[str], places: dict[str, tuple[str, np.ndarray]]) -> MergedBody:

@@ -13,7 +13,7 @@ from jmbs.io.config_error import ConfigError
 from jmbs.io.models.frames import make_pose, rotation_from_quaternion
 from jmbs.io.models.missing import missing_package
 from jmbs.io.models.mjcf_joints import MjcfJoint, joint_between
-from jmbs.io.models.mjcf_loops import loop_joints
+from jmbs.io.models.mjcf_loops import gears, loop_joints
 from jmbs.io.models.mjcf_notes import model_notes
 from jmbs.io.models.tree import GROUND, ModelJoint, ModelLink, ModelTree
 
@@ -38,6 +38,7 @@ def read_mjcf(file: Path) -> ModelTree:
             tree.links[names[body]] = _link(model, body, names[body])
             tree.joints.append(_joint(mujoco, model, body, names, joint_names, tree.notes))
         tree.loops += loop_joints(mujoco, model, names, tree.notes)
+        tree.gears += gears(mujoco, model, joint_names, tree.joints, tree.notes)
     except ModelError as error:
         raise ConfigError(file, error.path, error.found, error.wanted) from error
     tree.notes += [f"MuJoCo warns: {' '.join(warning.split())}" for warning in warnings]

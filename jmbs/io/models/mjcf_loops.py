@@ -1,4 +1,4 @@
-"""MJCF's equality constraints between bodies as joints that close loops: connect spherical, weld fixed."""
+"""MJCF's equality constraints: between bodies joints that close loops, connect spherical, weld fixed; joints gears."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from jmbs.io.models.frames import make_pose, rotation_from_quaternion
-from jmbs.io.models.tree import ModelJoint
+from jmbs.io.models.tree import ModelGear, ModelJoint
 
 
 def loop_joints(mujoco: Any, model: Any, names: list[str], notes: list[str]) -> list[ModelJoint]:
     """The loop joints of a compiled model whose bodies are called `names`; other equalities become notes."""
     kinds, joints = mujoco.mjtEq, []
     for i in range(model.neq):
-        kind = kinds(model.eq_type[i])
-        name = model.eq(i).name or f"{kind.name.removeprefix('mjEQ_').lower()}{i}"
+        kind, name = kinds(model.eq_type[i]), _name(mujoco, model, i)
+        if kind == kinds.mjEQ_JOINT:
+            continue
         if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD):
             notes.append(f"equality {name} ({kind.name.removeprefix('mjEQ_').lower()}): not simulated")
         elif not model.eq_active0[i]:
@@ -27,6 +28,30 @@ def loop_joints(mujoco: Any, model: Any, names: list[str], notes: list[str]) -> 
             joints.append(ModelJoint(name, type_, names[body1], names[body2], frame1, frame2))
             notes.append(f"equality {name}: simulated as a {type_} joint, exactly where MuJoCo's gives way a little")
     return joints
+
+
+def gears(mujoco: Any, model: Any, names: list[str], joints: list[ModelJoint], notes: list[str]) -> list[ModelGear]:
+    """The gears of a compiled model whose joints are called `names` and became `joints`; else a note.
+
+    MuJoCo's `q1 - q1_0 = a0 + a1 (q2 - q2_0) + ...` counts from zero motion, as coordinates here do.
+    """
+    simple, made = {joint.name for joint in joints if joint.type in ("revolute", "prismatic")}, []
+    for i in (i for i in range(model.neq) if model.eq_type[i] == mujoco.mjtEq.mjEQ_JOINT):
+        name, ends = _name(mujoco, model, i), [names[j] for j in (model.eq_obj1id[i], model.eq_obj2id[i]) if j >= 0]
+        offset, ratio, *higher = (float(a) for a in model.eq_data[i][:5])
+        if not model.eq_active0[i]:
+            notes.append(f"equality {name}: inactive in the file, not simulated")
+        elif len(ends) == 2 and simple.issuperset(ends) and not any(higher):
+            made.append(ModelGear(name, (ends[0], 0), (ends[1], 0), ratio, offset))
+            notes.append(f"equality {name}: simulated as a gear, exactly where MuJoCo's gives way a little")
+        else:
+            notes.append(f"equality {name} (joint): not simulated, only linear ones of two bodies' single joints are")
+    return made
+
+
+def _name(mujoco: Any, model: Any, i: int) -> str:
+    kind = mujoco.mjtEq(model.eq_type[i]).name.removeprefix("mjEQ_").lower()
+    return model.eq(i).name or f"{kind}{i}"
 
 
 def _body_ends(model: Any, i: int, weld: bool) -> tuple[tuple[int, np.ndarray], tuple[int, np.ndarray]]:

@@ -20,7 +20,7 @@ class Names:
         self._notes = notes
 
     def new(self, kind: str, wanted: str) -> str:
-        """The name that the part called `wanted` gets; `kind` is joint or body, also what sets equal names apart."""
+        """The name that the part called `wanted` gets; `kind`, as joint or body, also sets equal names apart."""
         name = re.sub(r"[^A-Za-z0-9_-]", "_", wanted)
         if not re.match(r"[A-Za-z_]", name):
             name = f"_{name}"

@@ -44,18 +44,39 @@ class ModelJoint:
     q: np.ndarray | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelGear:
+    """`q_joint = ratio q_driver + offset`; both ends are a joint's name and which of its coordinates, from 0.
+
+    One with an empty `name` gets it from the joint's.
+    """
+
+    name: str
+    joint: tuple[str, int]
+    driver: tuple[str, int]
+    ratio: float = 1.0
+    offset: float = 0.0
+
+    def on(self, whole: str, places: dict[str, int]) -> ModelGear:
+        """The same where joints have become part of the joint `whole`, `places` saying from which coordinate on."""
+        ends = (self.joint, self.driver)
+        joint, driver = ((whole, places[j] + i) if j in places else (j, i) for j, i in ends)
+        return dataclasses.replace(self, joint=joint, driver=driver)
+
+
 @dataclasses.dataclass(eq=False)
 class ModelTree:
     """A model as its file gives it.
 
     `joints` form a tree that hangs from `ground`, one per link, parents before children; `loops` join links that the
-    tree joins already. `gravity` `(3,)` m/s^2, None where the file says nothing. `notes`: one line for everything that
-    was read but is not simulated.
+    tree joins already; `gears` bind coordinates of joints. `gravity` `(3,)` m/s^2, None where the file says nothing.
+    `notes`: one line for everything that was read but is not simulated.
     """
 
     name: str
     links: dict[str, ModelLink] = dataclasses.field(default_factory=dict)
     joints: list[ModelJoint] = dataclasses.field(default_factory=list)
     loops: list[ModelJoint] = dataclasses.field(default_factory=list)
+    gears: list[ModelGear] = dataclasses.field(default_factory=list)
     gravity: np.ndarray | None = None
     notes: list[str] = dataclasses.field(default_factory=list)

@@ -14,7 +14,7 @@ import numpy as np
 from jmbs.io.config_error import ConfigError
 from jmbs.io.models.frames import make_pose, rotation_from_rpy
 from jmbs.io.models.missing import missing_package
-from jmbs.io.models.tree import GROUND, ModelJoint, ModelLink, ModelTree
+from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelTree
 from jmbs.io.models.urdf_notes import joint_notes, take_unused
 from jmbs.library.mechanics import nearest
 
@@ -45,8 +45,31 @@ def read_urdf(file: Path, robot: ElementTree.Element, root: str) -> ModelTree:
     for joint in _parents_first(file, tree.links, joints):
         tree.joints.append(_joint(file, joint))
         tree.notes += joint_notes(joint)
+    tree.gears = _gears(file, joints, tree.notes)
     _hang_on_ground(tree, root)
     return tree
+
+
+def _gears(file: Path, joints: list[Any], notes: list[str]) -> list[ModelGear]:
+    """What `mimic` says, between joints of one coordinate; else a note."""
+    kinds, gears = {joint.name: _TYPES[joint.type] for joint in joints}, []
+    for joint in joints:
+        if joint.mimic is None:
+            continue
+        driver, path = joint.mimic.joint, f"joint/{joint.name}/mimic"
+        if driver not in kinds or driver == joint.name:
+            others = [name for name in kinds if name != joint.name]
+            raise ConfigError(file, path, f"the joint {driver}", f"another joint of the file{nearest(driver, others)}")
+        ratio = 1.0 if joint.mimic.multiplier is None else joint.mimic.multiplier
+        offset = joint.mimic.offset or 0.0
+        _require_finite(file, path, np.array([ratio, offset]))
+        rule = f"joint {joint.name}: mimic {ratio:g} x {driver} + {offset:g}"
+        if kinds[joint.name] in _ONE_COORDINATE and kinds[driver] in _ONE_COORDINATE:
+            gears.append(ModelGear(f"{joint.name}_gear", (joint.name, 0), (driver, 0), ratio, offset))
+            notes.append(f"{rule}: simulated, as a gear")
+        else:
+            notes.append(f"{rule}: not simulated, as not both have one coordinate")
+    return gears
 
 
 def _parser(file: Path) -> tuple[Any, Any]:

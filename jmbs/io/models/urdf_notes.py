@@ -33,11 +33,6 @@ def joint_notes(joint: Any) -> list[str]:
         notes.append(f"limits {values}: not enforced")
     if joint.dynamics is not None:
         notes += _dynamics_notes(joint)
-    if joint.mimic is not None:
-        multiplier = 1.0 if joint.mimic.multiplier is None else joint.mimic.multiplier
-        offset = joint.mimic.offset or 0.0
-        rule = f"{multiplier:g} x {joint.mimic.joint} + {offset:g}"
-        notes.append(f"mimic {rule}: not simulated, the joint moves freely")
     if joint.safety_controller is not None:
         notes.append("safety_controller: not simulated")
     if joint.calibration is not None:

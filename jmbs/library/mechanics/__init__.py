@@ -37,6 +37,7 @@ from jmbs.library.mechanics.friction import (
     ViscousFriction,
     viscous_friction,
 )
+from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import (
     Ground,
     HolonomicConstraint,
@@ -83,6 +84,7 @@ __all__ = [
     "Contact",
     "ForceDistribution",
     "Friction",
+    "Gear",
     "Gravity",
     "Ground",
     "HolonomicConstraint",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jmbs.ephs import Environment, System, pattern
 from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect, make_drive
 from jmbs.library.mechanics.elements import PointLoad, ThermalStore, UserForce
+from jmbs.library.mechanics.gear import gear_closure
 from jmbs.library.mechanics.inertialess import turns_inertialess
 from jmbs.library.mechanics.joint import Ground, joint_closure
 from jmbs.library.mechanics.parts import (
@@ -16,6 +17,7 @@ from jmbs.library.mechanics.parts import (
     constraint_closures,
     constraint_system,
     element_system,
+    gear_system,
     joint_system,
     surface_motion,
     velocity_box,
@@ -60,6 +62,11 @@ def build(mechanism: Mechanism) -> System:
         boxes[name] = constraint_system(mechanism, spec)
         wiring.constraint(spec)
         closures.extend(constraint_closures(spec))
+    for name, spec in mechanism.gears.items():
+        boxes[name] = gear_system(mechanism, spec)
+        for key, joint, _ in spec.ends:
+            wiring.connect(f"{joint}.p_r", f"{name}.p_{key}")
+        closures.append(gear_closure(name, spec.driver, spec.joint))
     drives = {**_actuations(mechanism), **_loads(mechanism), **_surfaces(mechanism)}
     for name, force in mechanism.forces.items():
         body = mechanism.bodies[force.body]

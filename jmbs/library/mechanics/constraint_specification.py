@@ -18,7 +18,9 @@ _KEYS = {
     "rolling": (("radius",), ("axis", "plane")),
     "perpendicular": (("direction",), ("normal",)),
 }
-CONSTRAINT_TYPES = tuple(_KEYS)
+GEAR = "gear"
+"""The type that binds joints instead of a body, see `GearSpec`."""
+CONSTRAINT_TYPES = (*_KEYS, GEAR)
 _SAMPLE_TIMES = (0.0, 0.37, 1.91)
 """Times (s) at which a function of time is looked at when the model is built."""
 
@@ -130,7 +132,7 @@ class ConstraintSpec:
     def make(cls, name: str, type: Any, body: Any, given: Mapping[str, Any]) -> ConstraintSpec:
         """From the values of a type; those that are None count as not given."""
         path = f"constraints/{checks.name(f'constraints/{name}', name)}"
-        checks.choice(f"{path}/type", type, CONSTRAINT_TYPES)
+        checks.choice(f"{path}/type", type, tuple(_KEYS))
         if checks.reference(f"{path}/body", body) == "ground":
             raise ModelError(f"{path}/body", "ground", "a body (ground does not move)")
         values = {key: value for key, value in given.items() if value is not None}

@@ -11,7 +11,8 @@ from jmbs.ephs import interface_of
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.composition import ConnectionSpec
-from jmbs.library.mechanics.constraint_specification import ConstraintSpec
+from jmbs.library.mechanics.constraint_specification import CONSTRAINT_TYPES, GEAR, ConstraintSpec
+from jmbs.library.mechanics.gear_specification import GearSpec
 from jmbs.library.mechanics.specification import (
     BodySpec,
     ConductionSpec,
@@ -45,8 +46,8 @@ class Mechanism:
     Each `add_...` raises `ModelError` at once for a wrong value. Names of bodies and stores may be used before they are
     added; `validate` (called by `system` and `compile`) refuses those that never were.
 
-    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `constraints`, `stores` (specifications by name, in
-    the order added), `systems` (components by name), `connections`; `initial_joints[name]` with `q`, `v` and
+    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `constraints`, `gears`, `stores` (specifications by
+    name, in the order added), `systems` (components by name), `connections`; `initial_joints[name]` with `q`, `v` and
     `initial_bodies[name]` with `position`, `quaternion`, `angular_velocity` (body axes), `velocity` (centre of mass,
     world axes), each an array or None; `simulation`; `config`, the merged config that it was read from, if any.
     """
@@ -75,6 +76,7 @@ class Mechanism:
         self.elements: dict[str, SpringDamperSpec] = {}
         self.forces: dict[str, ForceSpec] = {}
         self.constraints: dict[str, ConstraintSpec] = {}
+        self.gears: dict[str, GearSpec] = {}
         self.stores: dict[str, StoreSpec] = {}
         self.conductions: dict[str, ConductionSpec] = {}
         self.systems: dict[str, Any] = {}
@@ -98,7 +100,7 @@ class Mechanism:
             "joint": self.joints,
             "load": self.loads,
             "element": self.elements | self.forces | self.conductions,
-            "constraint": self.constraints,
+            "constraint": self.constraints | self.gears,
             "store": self.stores,
             "system": self.systems,
         }
@@ -180,16 +182,24 @@ class Mechanism:
         """Adds a user's force `wrench(t, pose, velocity)` on a body; see `ForceSpec`."""
         self._add("elements", self.forces, ForceSpec(name, body, wrench))
 
-    def add_constraint(self, name: str, type: str, body: str, **values: Any) -> None:
-        """Adds a constraint on the velocity of a body beyond joints; `values` as `ConstraintSpec` names them by type.
+    def add_constraint(self, name: str, type: str, body: str | None = None, **values: Any) -> None:
+        """Adds a constraint beyond joints: on the velocity of a body, `values` as `ConstraintSpec` names them by type,
+        or between two joints, `type` gear, `values` as `GearSpec` names them.
 
         A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane.
 
         ```python
         mechanism.add_constraint("edge", "no_slide", "skate", direction=[0, 1, 0])
         mechanism.add_constraint("table", "rolling", "ball", radius=0.1, plane={"angular_velocity": [0, 0, 2.0]})
+        mechanism.add_constraint("mesh", "gear", joint="output", driver="input", ratio=-0.5)
         ```
         """
+        path = f"constraints/{checks.name(f'constraints/{name}', name)}"
+        if checks.choice(f"{path}/type", type, CONSTRAINT_TYPES) == GEAR:
+            self._add("constraints", self.gears, GearSpec.make(name, {"body": body} | values))
+            return
+        if body is None:
+            raise ModelError(f"{path}/body", "nothing", "the name of a body")
         self._add("constraints", self.constraints, ConstraintSpec.make(name, type, body, values))
 
     def add_store(self, name: str, capacity: Any, temperature: Any = ROOM_TEMPERATURE) -> None:

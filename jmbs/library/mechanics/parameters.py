@@ -63,6 +63,9 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
         table.append(Parameter(f"{name}/conductance", "W/K", ((name, "conductance"),)))
     for spec in mechanism.constraints.values():
         table.extend(_constraint_parameters(spec))
+    for name in mechanism.gears:
+        table.append(Parameter(f"{name}/ratio", "rad or m per rad or m", ((name, "ratio"),)))
+        table.append(Parameter(f"{name}/offset", "rad or m", ((name, "offset"),)))
     for name in mechanism.stores:
         table.append(Parameter(f"{name}/capacity", "J/K", ((name, "capacity"),)))
         table.append(Parameter(f"{name}/temperature", "K", ((name, "temperature"),)))

@@ -19,6 +19,7 @@ from jmbs.library.mechanics.friction import (
     ViscousFriction,
     viscous_friction,
 )
+from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointPotential, NoPotential, Offset, joint, relative_momentum
 from jmbs.library.mechanics.reduced_body import reduced_body
 from jmbs.library.mechanics.velocity_constraints import (
@@ -49,6 +50,7 @@ from jmbs.lie import (
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
+    from jmbs.library.mechanics.gear_specification import GearSpec
     from jmbs.library.mechanics.joint_specification import MotionSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import BodySpec, JointSpec, SpringDamperSpec
@@ -190,6 +192,13 @@ def constraint_closures(spec: ConstraintSpec) -> tuple[Closure, ...]:
             return (perpendicular_closure(spec.name, spec.body),)
         case _:
             return ()
+
+
+def gear_system(mechanism: Mechanism, spec: GearSpec) -> Gear:
+    """A gear between two joints."""
+    (_, driver, first), (_, joint, second) = spec.ends
+    sizes = mechanism.joints[driver].dimension, mechanism.joints[joint].dimension
+    return Gear(array(spec.ratio), array(spec.offset), (first, second), sizes)
 
 
 def surface_motion(path: str, surface: SurfaceSpec) -> SurfaceMotion:

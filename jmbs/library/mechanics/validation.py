@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.mechanics.inertialess import refuse_inertialess
+from jmbs.library.mechanics.inertialess import refuse_inertialess, turns_inertialess
+from jmbs.library.mechanics.parts import motion_of
 from jmbs.library.mechanics.specification import SimulationSpec, TableSpec
+from jmbs.lie import Rn
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.mechanism import Mechanism
@@ -35,6 +37,9 @@ def validate(mechanism: Mechanism) -> None:
         _require_body(mechanism, f"elements/{force.name}/body", force.body)
     for constraint in mechanism.constraints.values():
         _require_body(mechanism, f"constraints/{constraint.name}/body", constraint.body)
+    for gear in mechanism.gears.values():
+        for key, joint, coordinate in gear.ends:
+            _require_coordinate(mechanism, f"constraints/{gear.name}", key, joint, coordinate)
     _validate_initial(mechanism)
     _validate_simulation(mechanism)
     refuse_inertialess(mechanism)
@@ -71,6 +76,23 @@ def _require_body(mechanism: Mechanism, path: str, name: str, *, ground: bool = 
         known = [*mechanism.bodies, "ground"] if ground else list(mechanism.bodies)
         wanted = f"the name of a body{' or ground' if ground else ''}{checks.nearest(name, known)}"
         raise ModelError(path, checks.show(name), wanted)
+
+
+def _require_coordinate(mechanism: Mechanism, path: str, key: str, joint: str, coordinate: int) -> None:
+    """Refuses an end of a gear that is no turn or travel."""
+    if joint not in mechanism.joints:
+        wanted = f"the name of a joint{checks.nearest(joint, mechanism.joints)}"
+        raise ModelError(f"{path}/{key}", checks.show(joint), wanted)
+    spec = mechanism.joints[joint]
+    if not isinstance(motion_of(spec).group, Rn) or spec.dimension == 0:
+        raise ModelError(
+            f"{path}/{key}", f"{joint}, a {spec.type} joint", "a joint whose coordinates are turns or travels"
+        )
+    if coordinate >= spec.dimension:
+        place = "driver_coordinate" if key == "driver" else "coordinate"
+        raise ModelError(f"{path}/{place}", str(coordinate), f"a coordinate of {joint}, below {spec.dimension}")
+    if turns_inertialess(mechanism, spec):
+        raise ModelError(f"{path}/{key}", f"{joint}, which a rotation without inertia moves", "another joint")
 
 
 def _require_store(mechanism: Mechanism, path: str, name: str) -> None:

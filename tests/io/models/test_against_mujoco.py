@@ -110,11 +110,13 @@ def translated(values: dict[str, Any], names: dict[str, str]) -> dict[str, np.nd
     return by_path
 
 
-def load_both(name: str, fixed: str = "merge") -> tuple[jmbs.Mechanism, Any, Any, Any]:
+def load_both(name: str, fixed: str = "merge", gears: bool = False) -> tuple[jmbs.Mechanism, Any, Any, Any]:
     mechanism = read_model(HERE / name, fixed).mechanism
+    if not gears:
+        mechanism.gears.clear()
     m = mujoco.MjModel.from_xml_path(str(HERE / name)) if name.endswith(".xml") else _urdf(HERE / name)
     m.opt.gravity[:] = mechanism.gravity  # URDF says nothing of gravity, and the two have different defaults
-    # Contacts, limits and the mimic joint (an equality to MuJoCo) are noted, not simulated.
+    # Contacts and limits are noted, not simulated; equalities have tests of their own.
     off = mujoco.mjtDisableBit
     m.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_EQUALITY
     m.dof_armature[:] = 0  # noted, not simulated
@@ -224,7 +226,31 @@ def test_loops_of_mjcf(four_bar, speed, rtol):
 
 @pytest.fixture(scope="module")
 def four_bar():
-    mechanism, model, m, d = load_both("four_bar.xml")
+    return with_equalities(*load_both("four_bar.xml"))
+
+
+def with_equalities(mechanism: jmbs.Mechanism, model: Any, m: Any, d: Any) -> tuple[jmbs.Mechanism, Any, Any, Any]:
     m.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EQUALITY)
     m.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
     return mechanism, model, m, d
+
+
+@pytest.mark.parametrize("name, count", [("branched.urdf", 1), ("geared.xml", 2)])
+def test_gears(name, count):
+    """What `mimic` says in a URDF, which MuJoCo takes for an equality, and linear equalities between joints in MJCF."""
+    mechanism, model, m, d = with_equalities(*load_both(name, gears=True))
+    rng = np.random.default_rng(5)
+    d.qpos[:] = rng.normal(size=m.nq)
+    mujoco.mj_forward(m, d)
+    J = d.efc_J.reshape(-1, m.nv).copy()
+    assert len(mechanism.gears) == len(J) == count
+    d.qpos[:] -= np.linalg.pinv(J) @ d.efc_pos
+    velocity = rng.normal(size=m.nv)
+    d.qvel[:] = velocity - np.linalg.pinv(J) @ J @ velocity
+    mujoco.mj_forward(m, d)
+    assert np.max(np.abs(d.efc_pos)) < 1e-12
+    d.qacc[:] = exact_accelerations(m, d)
+    mujoco.mj_rnePostConstraint(m, d)
+    values = translated(joint_values(m, d), {"wheel": "wheel_joint"})
+    for body, motion in of_jmbs(mechanism, model, values).items():
+        assert_equal(motion, of_mujoco(m, d, body, True))

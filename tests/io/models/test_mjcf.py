@@ -136,8 +136,8 @@ def test_equalities_between_bodies_are_loop_joints():
     assert notes == [
         "equality pin: simulated as a spherical joint, exactly where MuJoCo's gives way a little",
         "equality glue: simulated as a fixed joint, exactly where MuJoCo's gives way a little",
-        "equality gear (joint): not simulated",
-        "equality belt (joint): not simulated",
+        "equality gear: inactive in the file, not simulated",
+        "equality belt (joint): not simulated, only linear ones of two bodies' single joints are",
     ]
 
 

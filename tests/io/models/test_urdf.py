@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jmbs
-from jmbs.io import read_model
+from jmbs.io import ConfigError, read_model
 
 HERE = Path(__file__).parent
 
@@ -76,7 +76,7 @@ def test_every_thing_that_is_not_simulated_is_listed():
         "joint shoulder: damping 0.2: simulated, as viscous friction",
         "joint slide: limits lower 0, upper 0.3, effort 100, velocity 1: not enforced",
         "joint slide: damping 1.5: simulated, as viscous friction",
-        "joint wheel: mimic 2 x turn + 0: not simulated, the joint moves freely",
+        "joint wheel: mimic 2 x turn + 0: simulated, as a gear",
         "link base: fixed to the ground, its mass of 20 kg has no effect",
         "joint wheel: called wheel_joint here, where names are plain and used only once",
     )
@@ -167,3 +167,85 @@ def test_links_without_mass_are_what_those_of_little_mass_tend_to(tmp_path: Path
     assert names == ["j1_j2_j3"] and chain == ["j1", "j2", "j3"]
     assert "link yaw: without mass, so j1 and j2 are one joint, j1_j2" in notes
     np.testing.assert_allclose(dv, near, rtol=1e-6)
+
+
+INERTIA = """<inertial><origin xyz="0 {y} -0.2"/><mass value="{mass}"/>
+    <inertia ixx="0.04" iyy="0.05" izz="0.02" ixy="0.001" ixz="0" iyz="0"/></inertial>"""
+FORKED = """
+<robot name="torso">
+  <link name="base"/>
+  <link name="turn">{light}</link> <link name="bend">{light}</link>
+  <link name="left">{left}</link> <link name="right">{right}</link> <link name="head">{head}</link>
+  <joint name="j1" type="revolute"><parent link="base"/><child link="turn"/><origin xyz="0 0 1" rpy="0.1 0 0.2"/>
+    <axis xyz="0 0 1"/><limit effort="1" velocity="1"/><dynamics damping="0.3"/></joint>
+  <joint name="j2" type="prismatic"><parent link="turn"/><child link="left"/><origin xyz="0.1 0 0.2" rpy="0 0.5 0.3"/>
+    <axis xyz="1 0 1"/><limit effort="1" velocity="1"/></joint>
+  <joint name="j3" type="revolute"><parent link="turn"/><child link="bend"/><origin xyz="0 0.2 0" rpy="0.4 0 0"/>
+    <axis xyz="1 0 0"/><limit effort="1" velocity="1"/><dynamics damping="0.1"/></joint>
+  <joint name="j4" type="revolute"><parent link="bend"/><child link="right"/><origin xyz="0 0.1 0"/>
+    <axis xyz="0 1 0"/><limit effort="1" velocity="1"/></joint>
+  <joint name="j5" type="revolute"><parent link="bend"/><child link="head"/><origin xyz="0.1 0 0.3"/>
+    <axis xyz="0 1 0.2"/><limit effort="1" velocity="1"/><dynamics damping="0.2"/></joint>
+</robot>
+"""
+
+
+def test_links_without_mass_may_fork(tmp_path: Path):
+    """Two of them, one after the other; as what they are the limit of, and with joints that share motions."""
+    moments = '<inertia ixx="1e-9" iyy="1e-9" izz="1e-9" ixy="0" ixz="0" iyz="0"/>'
+    little = f'<inertial><mass value="1e-9"/>{moments}</inertial>'
+    heavy = {name: INERTIA.format(y=y, mass=m) for name, y, m in (("left", 0.1, 2), ("right", 0.2, 1), ("head", 0, 3))}
+    q = dict(zip(("j1", "j2", "j3", "j4", "j5"), (0.4, 0.2, -0.7, 0.3, 0.5), strict=True))
+    v = dict(zip(q, (1.0, -0.5, 2.0, 0.7, -1.5), strict=True))
+    found = []
+    for light in ("", little):
+        (tmp_path / "torso.urdf").write_text(FORKED.format(light=light, **heavy))
+        read = read_model(tmp_path / "torso.urdf")
+        for name in read.mechanism.joints:
+            parts = name.split("_")
+            values = {"q": [q[part] for part in parts], "v": [v[part] for part in parts]}
+            read.mechanism.set_initial(joints={name: values})
+        model = jmbs.compile(read.mechanism)
+        dv = np.asarray(model.forward_dynamics(0.0, model.initial_state()))
+        found.append((model, dv, read))
+    (model, dv, read), (_, near, chain) = found
+    wanted = dict(zip(chain.mechanism.joints, near, strict=True))
+    assert sorted(read.mechanism.joints) == ["j1_j2", "j1_j3_j4", "j1_j3_j5"]
+    assert sorted(read.mechanism.gears) == ["j1_j3_j4_0", "j1_j3_j5_0", "j1_j3_j5_1"]
+    assert sum("link" in note and "gears keep equal" in note for note in read.notes) == 2
+    for (joint, _), start, rate in zip(model.velocity_names, _places(model.velocity_names), dv, strict=True):
+        np.testing.assert_allclose(rate, wanted[joint.split("_")[start]], rtol=1e-6)
+    sol = jmbs.simulate(model, t1=0.1, save_every=0.1, solver="rk4", dt=0.005)
+    np.testing.assert_allclose(sol.q["j1_j3_j5"][:, :2], sol.q["j1_j3_j4"][:, :2], atol=1e-12)
+    absolute = jmbs.simulate(model, t1=0.1, save_every=0.1, solver="rk4", dt=0.005, formulation="absolute")
+    np.testing.assert_allclose(sol.position["head"], absolute.position["head"], atol=1e-7)
+
+
+def _places(names: list[tuple[str, str]]) -> list[int]:
+    """Which of its joint's velocities each one is."""
+    return [[own for joint, own in names if joint == name].index(velocity) for name, velocity in names]
+
+
+@pytest.mark.parametrize(
+    "mimic, found",
+    [
+        ('joint="k"', "joint/j/mimic: found the joint k, wanted another joint of the file"),
+        ('joint="j"', "joint/j/mimic: found the joint j, wanted another joint of the file"),
+        ('joint="k" offset="nan"', "joint/j/mimic: found "),
+    ],
+)
+def test_mimic_of_a_joint_that_is_not_there(tmp_path: Path, mimic: str, found: str):
+    with pytest.raises(ConfigError) as caught:
+        one_joint(tmp_path, f"<mimic {mimic}/>", "continuous")
+    assert found in str(caught.value)
+
+
+def test_mimic_of_a_joint_that_is_part_of_another(tmp_path: Path):
+    """The gear binds the coordinate that the joint has become, and what shares it follows."""
+    text = FORKED.format(light="", left=INERTIA.format(y=1, mass=1), right=INERTIA.format(y=1, mass=1), head="")
+    text = text.replace('<link name="head"></link>', f'<link name="head">{INERTIA.format(y=0, mass=1)}</link>')
+    mimic = '<mimic joint="j3" multiplier="-2" offset="0.1"/></joint>\n</robot>'
+    (tmp_path / "torso.urdf").write_text(text.replace("</joint>\n</robot>", mimic))
+    gear = read_model(tmp_path / "torso.urdf").mechanism.gears["j5_gear"]
+    assert (gear.joint, gear.coordinate, gear.driver, gear.driver_coordinate) == ("j1_j3_j5", 2, "j1_j3_j4", 1)
+    assert (gear.ratio, gear.offset) == (-2.0, 0.1)

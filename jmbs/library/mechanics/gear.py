@@ -1,0 +1,60 @@
+"""Gears: one coordinate of a joint follows one of another joint, `q = ratio q_driver + offset`.
+
+    0 = ratio u_driver - u,    f = lambda on the joint,  -ratio lambda on its driver
+
+Rows are negative velocities, as those of other constraints, so the multiplier is the generalised force on the joint.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.ephs import Closure, Interface, power_port
+from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.velocity_constraints import negative
+from jmbs.lie import Rn
+
+
+class Gear(eqx.Module):
+    """One row between the velocities of two joints; power ports `p_driver` and `p_joint`.
+
+    **Arguments:** `ratio` (rad or m per rad or m) and `offset` (rad or m, used by `gear_closure`); static:
+    `coordinates` of driver and joint that are bound, by number, and how many each has, `sizes`.
+    """
+
+    ratio: Float[Array, ""]
+    offset: Float[Array, ""]
+    coordinates: tuple[int, int] = eqx.field(static=True)
+    sizes: tuple[int, int] = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        momenta = [relative_momentum(Rn(size)) for size in self.sizes]
+        return {
+            name: power_port(momentum.space, momentum.name)
+            for name, momentum in zip(("p_driver", "p_joint"), momenta, strict=True)
+        }
+
+    def structure(self, x):
+        del x
+        driver, joint = (jnp.eye(n)[i] for n, i in zip(self.sizes, self.coordinates, strict=True))
+        return None, jnp.concatenate([self.ratio * driver, -joint.astype(self.ratio.dtype)])[None]
+
+    def error(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, ""]:
+        """By how much the joint's coordinate is off, rad or m, from the coordinates of both joints."""
+        first, second = self.coordinates
+        return joint[second] - self.ratio * driver[first] - self.offset
+
+
+def gear_closure(name: str, driver: str, joint: str) -> Closure:
+    """The position-level closure of the `Gear` in box `name`, between the joints in boxes `driver` and `joint`."""
+    return Closure(name, name, (name,), ((f"{driver}/pe", "q_r"), (f"{joint}/pe", "q_r")), _error, negative)
+
+
+def _error(parts, states) -> Float[Array, "1"]:
+    return parts[0].error(*states)[None]
