@@ -78,7 +78,7 @@ def _constraint_rows(model: Model) -> dict[str, np.ndarray]:
 
 
 def _start(model: Model) -> tuple[Array, ...]:
-    """Bodies placed along the joints, joints at their given coordinates or at the neutral element; nothing moves."""
+    """Bodies placed along the joints, joints as given, as gears make them of these, or neutral; nothing moves."""
     dae, layout, plan = model.dae, model.layout, model.layout.placement
     state = identity_state(dae)
     for name, values in model.initial.get("states", {}).items():
@@ -93,6 +93,12 @@ def _start(model: Model) -> tuple[Array, ...]:
         value = given.get(name, {}).get("q")
         group = motion.group
         q.append(group.identity(model.dtype) if value is None else group.from_coordinates(value))
+    for step in layout.gear_steps:
+        gear, ends = component(dae, step.gear), (q[step.driver], q[step.joint])
+        if step.forward:
+            q[step.joint] = gear.following(*ends)
+        else:
+            q[step.driver] = gear.leading(*ends)
     poses = place_along_joints(plan, motions, parents, children, q, model.initial["bodies"], model.dtype)
     for name, pose in zip(layout.bodies, poses, strict=True):
         state = state.replace(dae.plan.junction_of[f"{name}/pe", "q"], pose)

@@ -13,7 +13,16 @@ import numpy as np
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Mechanism, Placement, make_placement, motion_of, nearest, velocity_box
+from jmbs.library.mechanics import (
+    GearStep,
+    Mechanism,
+    Placement,
+    make_gear_steps,
+    make_placement,
+    motion_of,
+    nearest,
+    velocity_box,
+)
 from jmbs.simulation.trajectory import JointCoordinates
 
 
@@ -25,7 +34,8 @@ class MechanicalLayout:
     of assembly, None for systems that are no mechanisms; `initial_names`: sections of initial values and their names;
     `state_shapes`: shape of every state, by junction name; `constraints`: name, paths of components,
     and names of the multipliers of each; `velocity_boxes`: path of the component whose effort at `p` is a body's
-    velocity; `parents`: body or "ground", per joint; `children`; `motions`: joint types.
+    velocity; `gear_steps`: how gears carry given coordinates on; `parents`: body or "ground", per joint; `children`;
+    `motions`: joint types.
     """
 
     bodies: tuple[str, ...]
@@ -45,6 +55,7 @@ class MechanicalLayout:
     conductions: tuple[str, ...] = ()
     constraints: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     velocity_boxes: tuple[str, ...] = ()
+    gear_steps: tuple[GearStep, ...] = ()
 
     @staticmethod
     def empty(shapes: dict[str, tuple[int, ...]]) -> MechanicalLayout:
@@ -92,6 +103,7 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
             *((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
             *((gear.name, (gear.name,), _gear_force(mechanism, gear)) for gear in mechanism.gears.values()),
         ),
+        gear_steps=make_gear_steps(mechanism.gears, joints, turned),
         velocity_boxes=tuple(f"{name}/{velocity_box(body)}" for name, body in mechanism.bodies.items()),
     )
 

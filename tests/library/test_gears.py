@@ -89,6 +89,38 @@ def test_gradients_pass_through_a_gear():
     np.testing.assert_allclose(both(ratio)[1], wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "given, wanted",
+    [
+        ({}, [0.0, 0.3, 0.9]),
+        ({"input": 0.5}, [0.5, 0.1, 0.5]),
+        ({"output": 0.1}, [0.5, 0.1, 0.5]),
+        ({"last": 0.5}, [0.5, 0.1, 0.5]),
+    ],
+)
+def test_a_train_starts_from_what_is_given(given, wanted):
+    m = wheels()
+    m.add_body("third", mass=1.0, inertia=[1, 1, 1])
+    m.add_joint("last", "prismatic", "large", "third", axis=[1, 0, 0])
+    m.add_constraint("rail", "gear", joint="last", driver="output", ratio=2.0, offset=0.3)
+    m.set_initial(joints={name: {"q": [value]} for name, value in given.items()})
+    state = m.compile().initial_state()
+    q = [float(state.blocks[i][k, 0]) for name in ("input", "output", "last") for i, k in [_place(state, name)]]
+    np.testing.assert_allclose(q, wanted, atol=1e-14)
+
+
+def test_what_no_gear_moves_stays():
+    m = rack()
+    m.set_initial(joints={"axle": {"q": [0.4]}})
+    sol = jmbs.simulate(m.compile(), t1=0.01, save_every=0.01)
+    np.testing.assert_allclose(sol.q["guide"][0], [0.0, 0.04], atol=1e-14)
+
+
+def _place(state, joint: str) -> tuple[int, int]:
+    """Block and row of a joint's coordinates."""
+    return next((i, names.index(f"{joint}/q_r")) for i, names in enumerate(state.names) if f"{joint}/q_r" in names)
+
+
 def test_it_reads_back(tmp_path: Path):
     write_config(rack(), tmp_path / "rack.yaml")
     gear = load(tmp_path / "rack.yaml").gears["mesh"]

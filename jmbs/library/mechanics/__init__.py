@@ -54,7 +54,13 @@ from jmbs.library.mechanics.mass_distribution import MassDistribution, density_o
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import Parameter, parameter_table
 from jmbs.library.mechanics.parts import motion_of, velocity_box
-from jmbs.library.mechanics.placement import Placement, make_placement, place_along_joints
+from jmbs.library.mechanics.placement import (
+    GearStep,
+    Placement,
+    make_gear_steps,
+    make_placement,
+    place_along_joints,
+)
 from jmbs.library.mechanics.point_velocity import PointVelocity
 from jmbs.library.mechanics.reduced_body import (
     Inclusion,
@@ -85,6 +91,7 @@ __all__ = [
     "ForceDistribution",
     "Friction",
     "Gear",
+    "GearStep",
     "Gravity",
     "Ground",
     "HolonomicConstraint",
@@ -131,6 +138,7 @@ __all__ = [
     "joint",
     "joint_closure",
     "joint_residual",
+    "make_gear_steps",
     "make_placement",
     "momentum_quantity",
     "motion_of",

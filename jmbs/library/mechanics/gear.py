@@ -45,6 +45,18 @@ class Gear(eqx.Module):
         driver, joint = (jnp.eye(n)[i] for n, i in zip(self.sizes, self.coordinates, strict=True))
         return None, jnp.concatenate([self.ratio * driver, -joint.astype(self.ratio.dtype)])[None]
 
+    def following(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The joint's coordinates with the one that follows the driver's."""
+        first, second = self.coordinates
+        return joint.at[second].set(self.ratio * driver[first] + self.offset)
+
+    def leading(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " m"]:
+        """The driver's coordinates with the one that the joint's follows; as it was where the ratio is zero."""
+        first, second = self.coordinates
+        still = self.ratio == 0
+        wanted = (joint[second] - self.offset) / jnp.where(still, 1.0, self.ratio)
+        return driver.at[first].set(jnp.where(still, driver[first], wanted))
+
     def error(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, ""]:
         """By how much the joint's coordinate is off, rad or m, from the coordinates of both joints."""
         first, second = self.coordinates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxtyping import Array, Float
@@ -65,6 +66,40 @@ def _next(names, ends, placed, given_joints) -> tuple[int, int, bool] | None:
         return None
     _, joint, body, forward = min(candidates)
     return joint, body, forward
+
+
+@dataclasses.dataclass(frozen=True)
+class GearStep:
+    """One coordinate set from another where an assembly starts: by the `gear` between joints `driver` and `joint`.
+
+    `forward`: the joint's from the driver's; else the other way round.
+    """
+
+    gear: str
+    driver: int
+    joint: int
+    forward: bool
+
+
+def make_gear_steps(gears: Mapping[str, Any], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
+    """In which order gears set the coordinates of joints that are not given, starting from those that are.
+
+    **Arguments:** `gears`: their specifications by name; `joints`: all names.
+    """
+    steps, waiting, known = [], dict(gears), set[tuple[str, int]]()
+
+    def is_known(joint: str, coordinate: int) -> bool:
+        return joint in given_joints or (joint, coordinate) in known
+
+    while waiting:
+        ends = {name: tuple(is_known(*end[1:]) for end in gear.ends) for name, gear in waiting.items()}
+        # Where nothing is known, the driver of the first one stands where it is.
+        name = next((name for name in waiting if any(ends[name])), next(iter(waiting)))
+        gear, (driver, joint) = waiting.pop(name), ends[name]
+        known |= {end[1:] for end in gear.ends}
+        if not (driver and joint):
+            steps.append(GearStep(name, joints.index(gear.driver), joints.index(gear.joint), not joint))
+    return tuple(steps)
 
 
 def place_along_joints(
