@@ -18,6 +18,7 @@ from jmbs.lie import SE3, AbstractLowerPair, Rn
 from jmbs.multibody.closed_loops import ClosedLoops, closed_loops, closing_loops
 from jmbs.multibody.closing import Loops
 from jmbs.multibody.friction import FrictionSource, friction_sources
+from jmbs.multibody.gear_rows import GearRows, gear_rows
 from jmbs.multibody.loop_groups import LoopGroup, loop_groups
 from jmbs.multibody.recognise import Recognised
 from jmbs.multibody.row_plan import RowPlan, row_plan
@@ -63,7 +64,7 @@ class Layout:
     - `loops`: joints that close loops, by kind. `other_rows`: constraint rows that are not the tree's, theirs among
       them; `free_slots`, `general_rows`: unknown efforts and rows that are neither the tree's nor theirs; `rows`: how
       all these are coupled. `closing`: these joints, where they are all that constrains, and `closed`: what is known of
-      them where nothing else is beside the tree; else None.
+      them where nothing else is beside the tree; `geared`: gears, where these are all that is beside it; else None.
     """
 
     tree: Tree
@@ -96,6 +97,7 @@ class Layout:
     rows: RowPlan
     closing: Loops | None
     closed: ClosedLoops | None
+    geared: GearRows | None
 
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
@@ -157,6 +159,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
         closing=closing,
+        geared=gear_rows(flat, plan, recognised, rate_slots, other_rows, others, kept),
         closed=None if closing is None else closed_loops(flat, plan, recognised, loops, others, kept, kept_slots),
     )
 

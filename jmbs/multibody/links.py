@@ -63,6 +63,11 @@ def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     return OneParameterJoints.of(before, (vector(twist[:, :3]), vector(twist[:, 3:])), after)
 
 
+def gear_parameters(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> tuple[Array, Array]:
+    """Ratios and offsets `(n,)` of gears."""
+    return _gather(reference, parts, lambda gear: (gear.ratio, gear.offset))
+
+
 def frames(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> Array:
     """Poses `(n, 3, 4)` of joint frames in their bodies."""
     return _gather(reference, parts, lambda offset: offset.frame)

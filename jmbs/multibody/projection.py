@@ -17,6 +17,7 @@ from jmbs.multibody.constraints import condensed, linearised, multiplier_solver,
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.multibody.dynamics import mass_solver
 from jmbs.multibody.friction import no_production
+from jmbs.multibody.geared import geared_projection
 from jmbs.multibody.loops import Split, loop_rates
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """`y` moved onto the constraints beyond the tree, nearest in the mass metric; and the energy that this added, J."""
     if not dae.layout.other_rows.size:
         return y, jnp.zeros((), dae.dtype)
+    if dae.geared:
+        return geared_projection(dae, y)
     if dae.closed:
         return closed_projection(dae, y)
     return coupled_projection(dae, t, y) if dae.closing is None else loaded_projection(dae, t, y)

@@ -23,6 +23,7 @@ from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import friction_forces
+from jmbs.multibody.geared import geared_rates
 from jmbs.multibody.joints import poses_of
 from jmbs.multibody.kinematics import joint_rates, kinematics
 from jmbs.multibody.layout import Layout
@@ -71,6 +72,11 @@ class TreeDAE(eqx.Module):
         """Whether nothing but joints that close loops, and simple drives, act on the tree."""
         return self.layout.closed is not None and len(self.simple_drives) == len(self.reference.drives)
 
+    @property
+    def geared(self) -> bool:
+        """Whether nothing but gears between the tree's joints, and simple drives, act on the tree."""
+        return self.layout.geared is not None and len(self.simple_drives) == len(self.reference.drives)
+
     # -- states ---------------------------------------------------------------------------------------------------
 
     def start(self, x: tuple[Array, ...]) -> Own:
@@ -114,6 +120,8 @@ class TreeDAE(eqx.Module):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """The right-hand side; `stabilisation` is added to the derivative of the constraint rows beyond the tree."""
         t = jnp.asarray(t, self.dtype)
+        if self.geared:
+            return geared_rates(self, t, y, stabilisation)
         if self.closed:
             return closed_rates(self, t, y, stabilisation)
         if self.closing is not None:

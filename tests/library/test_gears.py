@@ -76,6 +76,15 @@ def test_both_formulations_agree():
     assert np.ptp(np.asarray(tree.total)) < 1e-6
 
 
+def test_the_general_equations_say_the_same():
+    """Beside a load, which does nothing, gears go through these."""
+    loaded = rack()
+    loaded.add_load("nothing", "rod", force=[0, 0, 0])
+    short, general = rack().compile(), loaded.compile()
+    rates = [model.forward_dynamics(0.0, model.initial_state()) for model in (short, general)]
+    np.testing.assert_allclose(*rates, atol=1e-11)
+
+
 def test_gradients_pass_through_a_gear():
     model, ts = wheels().compile(), jnp.array([0.0, 0.2])
 

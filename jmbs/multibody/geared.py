@@ -1,0 +1,93 @@
+"""Rates and projection of open trees whose joints gears bind: constant rows between velocities.
+
+    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J = ratio (driver's velocity) - (joint's)
+
+Everything is composed of forward dynamics, of the tree without weight and motion for the response to `mu`, so its
+derivatives and batches are those of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.dae import total_energy
+from jmbs.ephs import Power
+from jmbs.linear import saddle_solver
+from jmbs.multibody.constraints import TreeRates
+from jmbs.multibody.dynamics import forward_dynamics
+from jmbs.multibody.friction import no_production
+from jmbs.multibody.gear_rows import GearRows
+from jmbs.multibody.links import gear_parameters
+from jmbs.static_places import entries_at
+
+if TYPE_CHECKING:
+    from jmbs.multibody.tree_dae import Own, TreeDAE
+
+
+def geared_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
+    """The rates of a tree with gears; `stabilisation` as in `TreeDAE.rates`."""
+    layout, v = dae.layout, y[-1][0]
+    forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
+    free = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces)
+    rows, response = _rows(dae, v), _response(dae, y)
+    change, multipliers = response(_rows(dae, free) + (0.0 if stabilisation is None else stabilisation))
+    dv = free + change
+    velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))
+    whole = entries_at(production, layout.production_source)
+    power = Power(supplied, dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
+    return TreeRates(velocity, power, dv, None)
+
+
+def geared_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
+    """See `jmbs.multibody.projection.project`; one step, since gears bind coordinates as they bind velocities."""
+    response = _response(dae, y)
+    step, change = (response(rows)[0] for rows in (_gaps(dae, y), _rows(dae, y[-1][0])))
+    nothing = jnp.zeros(len(dae.layout.kept_slots), dae.dtype)
+    moved = dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), nothing))
+    before, after = (total_energy(dae.reference, dae.expanded(z)[0]) for z in (y, moved))
+    return moved, after - before
+
+
+def _gear_rows(dae: TreeDAE) -> GearRows:
+    assert dae.layout.geared is not None
+    return dae.layout.geared
+
+
+def _rows(dae: TreeDAE, v: Float[Array, " n_v"]) -> Float[Array, " m"]:
+    """`J v`."""
+    gears = _gear_rows(dae)
+    ratio, _ = gear_parameters(dae.reference, gears.gears)
+    driver, joint = entries_at(v, gears.velocities.T)
+    return ratio * driver - joint
+
+
+def _gaps(dae: TreeDAE, y: Own) -> Float[Array, " m"]:
+    """What `J v` is the rate of."""
+    gears = _gear_rows(dae)
+    ratio, offset = gear_parameters(dae.reference, gears.gears)
+    driver, joint = entries_at(jnp.concatenate([y[b].ravel() for b in gears.blocks]), gears.coordinates.T)
+    return ratio * driver + offset - joint
+
+
+def _response(dae: TreeDAE, y: Own) -> Callable[[Float[Array, " m"]], tuple[Float[Array, " n_v"], Float[Array, " m"]]]:
+    """A function of rates of the rows for the change of velocities, nearest in the mass metric, that annuls them, and
+    for its multipliers."""
+    tree, gears, q = dae.layout.tree, _gear_rows(dae), dae.elements(y)
+    ratio, _ = gear_parameters(dae.reference, gears.gears)
+    driver, joint = (jnp.asarray(np.eye(tree.n_velocities)[end], dae.dtype) for end in gears.velocities.T)
+    still, links = jnp.zeros(tree.n_velocities, dae.dtype), dae.links.weightless
+    column = jax.vmap(lambda force: forward_dynamics(tree, links, q, still, force))
+    columns = column(ratio[:, None] * driver - joint)
+    solve = saddle_solver(jax.vmap(lambda v: _rows(dae, v))(columns), jnp.zeros((len(ratio), 0), dae.dtype))
+
+    def response(rates: Array) -> tuple[Array, Array]:
+        _, multipliers = solve(jnp.zeros(0, dae.dtype), -rates)
+        return -(multipliers @ columns), multipliers
+
+    return response
