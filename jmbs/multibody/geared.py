@@ -1,4 +1,4 @@
-"""Rates and projection of open trees whose joints gears bind: constant rows between velocities.
+"""Accelerations and projection of open trees whose joints gears bind: constant rows between velocities.
 
     M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J = ratio (driver's velocity) - (joint's)
 
@@ -17,9 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.dae import total_energy
-from jmbs.ephs import Power
 from jmbs.linear import saddle_solver
-from jmbs.multibody.constraints import TreeRates
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import no_production
 from jmbs.multibody.gear_rows import GearRows
@@ -30,18 +28,14 @@ if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
 
 
-def geared_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
-    """The rates of a tree with gears; `stabilisation` as in `TreeDAE.rates`."""
-    layout, v = dae.layout, y[-1][0]
-    forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
-    free = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces)
-    rows, response = _rows(dae, v), _response(dae, y)
-    change, multipliers = response(_rows(dae, free) + (0.0 if stabilisation is None else stabilisation))
-    dv = free + change
-    velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))
-    whole = entries_at(production, layout.production_source)
-    power = Power(supplied, dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
-    return TreeRates(velocity, power, dv, None)
+def held_by_gears(dae: TreeDAE, y: Own, dv: Float[Array, " n_v"], stabilisation: Array | None) -> tuple[Array, Array]:
+    """The rates of velocities that gears leave of those without them, `dv`, and the power of the multipliers, W.
+
+    **Arguments:** `stabilisation` as in `TreeDAE.rates`.
+    """
+    wanted = _rows(dae, dv) + (0.0 if stabilisation is None else stabilisation)
+    change, multipliers = _response(dae, y)(wanted)
+    return dv + change, -(multipliers @ _rows(dae, y[-1][0]))
 
 
 def geared_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:

@@ -23,7 +23,7 @@ from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import friction_forces
-from jmbs.multibody.geared import geared_rates
+from jmbs.multibody.geared import held_by_gears
 from jmbs.multibody.joints import poses_of
 from jmbs.multibody.kinematics import joint_rates, kinematics
 from jmbs.multibody.layout import Layout
@@ -63,19 +63,24 @@ class TreeDAE(eqx.Module):
         return tuple(p for p in self.layout.driven if p in simple)
 
     @property
+    def simply_driven(self) -> bool:
+        """Whether all drives are simple ones."""
+        return len(self.simple_drives) == len(self.reference.drives)
+
+    @property
     def coupled(self) -> bool:
         """Whether anything but simple drives acts on the tree."""
-        return bool(self.layout.others) or len(self.simple_drives) < len(self.reference.drives)
+        return bool(self.layout.others) or not self.simply_driven
 
     @property
     def closed(self) -> bool:
         """Whether nothing but joints that close loops, and simple drives, act on the tree."""
-        return self.layout.closed is not None and len(self.simple_drives) == len(self.reference.drives)
+        return self.layout.closed is not None and self.simply_driven
 
     @property
     def geared(self) -> bool:
         """Whether nothing but gears between the tree's joints, and simple drives, act on the tree."""
-        return self.layout.geared is not None and len(self.simple_drives) == len(self.reference.drives)
+        return self.layout.geared is not None and self.simply_driven
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -120,20 +125,20 @@ class TreeDAE(eqx.Module):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """The right-hand side; `stabilisation` is added to the derivative of the constraint rows beyond the tree."""
         t = jnp.asarray(t, self.dtype)
-        if self.geared:
-            return geared_rates(self, t, y, stabilisation)
         if self.closed:
             return closed_rates(self, t, y, stabilisation)
         if self.closing is not None:
             return loaded_rates(self, t, y, stabilisation)
-        if self.coupled:
+        if self.coupled and not self.geared:
             return coupled_rates(self, t, y, stabilisation)
         forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
         dv = forward_dynamics(self.layout.tree, self.links, self.elements(y), y[-1][0], forces, None)
+        work = jnp.zeros((), self.dtype)
+        if self.geared:
+            dv, work = held_by_gears(self, y, dv, stabilisation)
         velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
         whole = entries_at(production, self.layout.production_source)
-        zero = jnp.zeros((), self.dtype)
-        return TreeRates(velocity, Power(supplied, dissipated, jnp.sum(whole), zero, whole), dv, None)
+        return TreeRates(velocity, Power(supplied, dissipated, jnp.sum(whole), work, whole), dv, None)
 
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""

@@ -81,6 +81,8 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
     ends = {name: (spec.parent, spec.child) for name, spec in mechanism.joints.items()}
     motions = [motion_of(spec) for spec in mechanism.joints.values()]
     coordinates = tuple(_coordinates(name, m) for name, m in zip(joints, motions, strict=True) if m.group.dim)
+    # What acts on a velocity, by its unit.
+    forces = {c.joint: [("torque" if unit == "rad/s" else "force",) for unit in c.v_units] for c in coordinates}
     shapes = state_shapes(dae, (*bodies, *joints, *mechanism.elements))
     pose_space = {n: b.space for b in dae.plan.blocks for n in b.junctions}
     return MechanicalLayout(
@@ -101,7 +103,7 @@ def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
         conductions=tuple(mechanism.conductions),
         constraints=(
             *((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
-            *((gear.name, (gear.name,), _gear_force(mechanism, gear)) for gear in mechanism.gears.values()),
+            *((gear.name, (gear.name,), forces[gear.joint][gear.coordinate]) for gear in mechanism.gears.values()),
         ),
         gear_steps=make_gear_steps(mechanism.gears, joints, turned),
         velocity_boxes=tuple(f"{name}/{velocity_box(body)}" for name, body in mechanism.bodies.items()),
@@ -142,12 +144,6 @@ def _coordinates(name: str, motion) -> JointCoordinates:
         getattr(motion, "velocity_names", numbered("v", k)),
         getattr(motion, "velocity_units", ("1",) * k),
     )
-
-
-def _gear_force(mechanism: Mechanism, gear: Any) -> tuple[str]:
-    """What a gear's multiplier is, by the unit of the velocity that it acts on."""
-    motion = motion_of(mechanism.joints[gear.joint])
-    return ("torque" if _coordinates(gear.joint, motion).v_units[gear.coordinate] == "rad/s" else "force",)
 
 
 def initial_values(mechanism: Mechanism, dtype) -> dict[str, Any]:

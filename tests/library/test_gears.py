@@ -61,7 +61,7 @@ def test_wheels_turn_as_one_mass():
 
 
 def test_both_formulations_agree():
-    """Accelerations, multipliers, and the derivative with respect to the ratio."""
+    """Motion and multipliers, and energy is kept."""
     model = rack().compile()
     state = model.initial_state()
     runs = {}

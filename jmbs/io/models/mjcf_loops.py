@@ -18,7 +18,7 @@ def loop_joints(mujoco: Any, model: Any, names: list[str], notes: list[str]) -> 
         if kind == kinds.mjEQ_JOINT:
             continue
         if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD):
-            notes.append(f"equality {name} ({kind.name.removeprefix('mjEQ_').lower()}): not simulated")
+            notes.append(f"equality {name} ({_kind(mujoco, model, i)}): not simulated")
         elif not model.eq_active0[i]:
             notes.append(f"equality {name}: inactive in the file, not simulated")
         else:
@@ -50,8 +50,11 @@ def gears(mujoco: Any, model: Any, names: list[str], joints: list[ModelJoint], n
 
 
 def _name(mujoco: Any, model: Any, i: int) -> str:
-    kind = mujoco.mjtEq(model.eq_type[i]).name.removeprefix("mjEQ_").lower()
-    return model.eq(i).name or f"{kind}{i}"
+    return model.eq(i).name or f"{_kind(mujoco, model, i)}{i}"
+
+
+def _kind(mujoco: Any, model: Any, i: int) -> str:
+    return mujoco.mjtEq(model.eq_type[i]).name.removeprefix("mjEQ_").lower()
 
 
 def _body_ends(model: Any, i: int, weld: bool) -> tuple[tuple[int, np.ndarray], tuple[int, np.ndarray]]:

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,20 @@ def choice(path: str, value: Any, known: Iterable[str], absent: Iterable[str] = 
         raise ModelError(path, value, f"{wanted} ({value} is not available in this version)")
     close = difflib.get_close_matches(str(value), words, n=1, cutoff=0.6)
     raise ModelError(path, show(value), f"{wanted}; the nearest known is {close[0]}" if close else wanted)
+
+
+def given(
+    path: str, values: Mapping[str, Any], required: Iterable[str], optional: Iterable[str], owner: str
+) -> dict[str, Any]:
+    """Those values that are not None, by key. Raises `ModelError` for one that `owner` has not, or that is missing."""
+    required, found = tuple(required), {key: value for key, value in values.items() if value is not None}
+    for key, value in found.items():
+        if key not in (*required, *optional):
+            raise ModelError(f"{path}/{key}", show(value), f"no {key}: {owner} has none")
+    for key in required:
+        if key not in found:
+            raise ModelError(f"{path}/{key}", "nothing", f"the {key} of {owner}")
+    return found
 
 
 def name(path: str, value: Any) -> str:

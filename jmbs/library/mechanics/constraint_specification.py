@@ -135,15 +135,8 @@ class ConstraintSpec:
         checks.choice(f"{path}/type", type, tuple(_KEYS))
         if checks.reference(f"{path}/body", body) == "ground":
             raise ModelError(f"{path}/body", "ground", "a body (ground does not move)")
-        values = {key: value for key, value in given.items() if value is not None}
         required, optional = _KEYS[type]
-        known = (*required, *optional)
-        for key, value in values.items():
-            if key not in known:
-                raise ModelError(f"{path}/{key}", checks.show(value), f"no {key}: a {type} constraint has none")
-        for key in required:
-            if key not in values:
-                raise ModelError(f"{path}/{key}", "nothing", f"the {key} of a {type} constraint")
+        values = checks.given(path, given, required, optional, f"a {type} constraint")
         return cls(name, type, body, **_FIELDS[type](path, values))
 
     @property

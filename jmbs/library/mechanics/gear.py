@@ -42,8 +42,9 @@ class Gear(eqx.Module):
 
     def structure(self, x):
         del x
-        driver, joint = (jnp.eye(n)[i] for n, i in zip(self.sizes, self.coordinates, strict=True))
-        return None, jnp.concatenate([self.ratio * driver, -joint.astype(self.ratio.dtype)])[None]
+        ends = zip(self.sizes, self.coordinates, strict=True)
+        driver, joint = (jnp.eye(n, dtype=self.ratio.dtype)[i] for n, i in ends)
+        return None, jnp.concatenate([self.ratio * driver, -joint])[None]
 
     def following(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " n"]:
         """The joint's coordinates with the one that follows the driver's."""

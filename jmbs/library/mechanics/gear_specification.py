@@ -9,7 +9,8 @@ from typing import Any
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 
-_KEYS = ("joint", "driver", "ratio", "offset", "coordinate", "driver_coordinate")
+_REQUIRED = ("joint", "driver", "ratio")
+_OPTIONAL = ("offset", "coordinate", "driver_coordinate")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,13 +34,7 @@ class GearSpec:
     def make(cls, name: str, given: Mapping[str, Any]) -> GearSpec:
         """From the values of a config's section."""
         path = f"constraints/{checks.name(f'constraints/{name}', name)}"
-        values = {key: value for key, value in given.items() if value is not None}
-        for key, value in values.items():
-            if key not in _KEYS:
-                raise ModelError(f"{path}/{key}", checks.show(value), f"no {key}: a gear has none")
-        for key in ("joint", "driver", "ratio"):
-            if key not in values:
-                raise ModelError(f"{path}/{key}", "nothing", f"the {key} of a gear")
+        values = checks.given(path, given, _REQUIRED, _OPTIONAL, "a gear")
         for key in ("joint", "driver"):
             checks.reference(f"{path}/{key}", values[key])
         if values["joint"] == values["driver"]:
