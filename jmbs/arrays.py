@@ -1,8 +1,8 @@
-"""The one place where a dtype is chosen, zeros that JAX takes for changing, batches, and what reverse mode keeps."""
+"""The one place where a dtype is chosen, zeros that JAX takes for changing, batches, sums, what reverse mode keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,24 @@ def batch_size(arguments: Sequence, axes: Sequence) -> int:
     """The size of the batch axes, which are None where an argument has none."""
     (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
     return size
+
+
+def total(x: Float[Array, "n *shape"]) -> Float[Array, "*shape"]:
+    """The sum along the first axis, in pairs: where compilers on CPUs shall not call a library for long sums."""
+    return _in_pairs(jnp.add, x) if len(x) else jnp.zeros(x.shape[1:], x.dtype)
+
+
+def largest(x: Float[Array, "n *shape"]) -> Float[Array, "*shape"]:
+    """The largest entry along the first axis, likewise."""
+    return _in_pairs(jnp.maximum, x)
+
+
+def _in_pairs(combined: Callable[[Array, Array], Array], x: Array) -> Array:
+    while len(x) > 1:
+        half = len(x) // 2
+        pairs = combined(x[:half], x[half : 2 * half])
+        x = pairs if len(x) % 2 == 0 else jnp.concatenate([pairs, x[-1:]])
+    return x[0]
 
 
 DEARLY_BOUGHT = "dearly bought"

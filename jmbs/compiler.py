@@ -1,72 +1,176 @@
-"""What jmbs asks of JAX's compiler on a CPU, and whether that was asked for.
+"""What jmbs asks of JAX's compiler on a CPU: programs of few kernels, and vectors of full width.
 
-XLA calls one kernel per operation, which takes longer than an operation on few numbers does. It compiles a loop to one
-kernel if the loop is small; how small is a setting. Loops that call a library or scatter values it leaves as they are.
+XLA calls one kernel per operation, which takes longer than an operation on few numbers does. It makes one kernel of a
+function that a program calls if the call says so. `one_kernel` says so, where such a kernel is possible.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
+from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
 
 VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
 """In bits; cores that have less use what they have."""
-LOOP_SIZE = "xla_cpu_small_while_loop_byte_threshold"
-"""Bytes that the operations of a loop may read and write for it to be one kernel."""
 NOT_UNROLLED = "xla_cpu_disable_loop_unrolling"
 """For inner loops of kernels: unrolled, they take longer to compile and to run."""
 
 EXTRA = "xla_backend_extra_options"
-FLAGS = {VECTOR_WIDTH: f"--{VECTOR_WIDTH}=512", EXTRA: f"--{EXTRA}={LOOP_SIZE}={10**12},{NOT_UNROLLED}"}
+FLAGS = {VECTOR_WIDTH: f"--{VECTOR_WIDTH}=512", EXTRA: f"--{EXTRA}={NOT_UNROLLED}"}
 
 
 def ask_for_speed() -> None:
-    """Asks for vectors as wide as the cores have and for loops that are one kernel each, by `XLA_FLAGS`, where these do
+    """Asks for vectors as wide as the cores have and for loops that are not unrolled, by `XLA_FLAGS`, where these do
     not say it already. To be called before JAX has compiled anything."""
     given = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = " ".join([given, *(flag for name, flag in FLAGS.items() if name not in given)]).strip()
 
 
-def compiles_whole_loops() -> bool:
-    """Whether loops are one kernel each, so that many small operations cost little."""
-    return LOOP_SIZE in os.environ.get("XLA_FLAGS", "") and jax.default_backend() == "cpu"
+def has_kernels() -> bool:
+    """Whether `one_kernel` makes kernels, in which many small operations cost little."""
+    return jax.default_backend() == "cpu"
 
 
-def kernels_apart(x: Array) -> Array:
-    """`x` `(n, ...)`; loops in which its derivatives are computed stay loops, with kernels inside.
+def one_kernel(function: Callable, *args: Any) -> Any:
+    """`function(*args)`; on a CPU in one kernel, if that is possible: without libraries, matrix products and scatters.
 
-    What a compiler does to one kernel grows faster than the kernel: derivatives with loop joints would take minutes.
+    The compiler neither looks into a kernel from outside nor out of it: values are computed once, and all of them. A
+    kernel that is called inside of another is opened. Derivatives are those of the function, not in one kernel.
+
+    **Arguments:** pytrees of arrays; `function` looks at no other traced arrays.
     """
-    return _apart.bind(x, derivative=False)
+    leaves, structure = jax.tree.flatten(args)
+    if not leaves:
+        return function(*args)
+    results = None
+
+    def flat(*leaves: Any) -> list:
+        nonlocal results
+        values, results = jax.tree.flatten(function(*structure.unflatten(leaves)))
+        # XLA stops the process where a kernel does not use one of its arguments, so they are among its results.
+        return [*values, *leaves]
+
+    program = jax.make_jaxpr(flat)(*leaves)
+    assert results is not None
+    values = jaxpr_as_fun(program)(*leaves) if program.effects else _kernel.bind(*leaves, program=program)
+    return results.unflatten(values[: results.num_leaves])
 
 
-_apart = Primitive("kernels_apart")
+_kernel = Primitive("one_kernel")
+_kernel.multiple_results = True
 
 
-def _evaluate(x: Array, *, derivative: bool) -> Array:
-    if not (derivative and compiles_whole_loops()):
-        return x
-    # A scatter that changes nothing: of a loop with one in it XLA makes no kernel. One to one place it sees through.
-    axis = int(np.argmax(x.shape))
-    return jnp.zeros_like(x).at[(slice(None),) * axis + (np.arange(x.shape[axis]),)].add(x)
+def _evaluate(*args: Any, program: ClosedJaxpr) -> list:
+    return jaxpr_as_fun(program)(*args)
 
 
-def _differentiate(primals: Sequence, tangents: Sequence, *, derivative: bool):
-    ((x,), (change,)) = primals, tangents
-    change = change if isinstance(change, ad.Zero) else _apart.bind(change, derivative=True)
-    return _apart.bind(x, derivative=derivative), change
+def _differentiate(primals: Sequence, tangents: Sequence, *, program: ClosedJaxpr):
+    changing = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+
+    def of_changing(*changed: Any) -> list:
+        given = dict(zip(changing, changed, strict=True))
+        return jaxpr_as_fun(program)(*(given.get(i, x) for i, x in enumerate(primals)))
+
+    values, changes = jax.jvp(of_changing, tuple(primals[i] for i in changing), tuple(tangents[i] for i in changing))
+    types = zip(program.out_avals, changes, strict=True)
+    return values, [ad.Zero(t.to_tangent_aval()) if dx.dtype == jax.dtypes.float0 else dx for t, dx in types]
 
 
-_apart.def_impl(_evaluate)
-_apart.def_abstract_eval(lambda x, derivative: x)
-ad.primitive_jvps[_apart] = _differentiate
-ad.primitive_transposes[_apart] = lambda cotangent, _, derivative: (_apart.bind(cotangent, derivative=True),)
-batching.defvectorized(_apart)
-mlir.register_lowering(_apart, mlir.lower_fun(_evaluate, multiple_results=False))
+def _batch(args: Sequence, axes: Sequence, *, program: ClosedJaxpr):
+    values = one_kernel(jax.vmap(jaxpr_as_fun(program), in_axes=tuple(axes)), *args)
+    return values, [0] * len(values)
+
+
+AS_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
+"""What a call says to be one kernel. An XLA that does not know it makes one of each operation."""
+TAGS, CALLEE = "mhlo.frontend_attributes", "callee"
+
+
+def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
+    # XLA would move constants into the function, which then would not use its arguments.
+    behind = stablehlo.OptimizationBarrierOp(args).results
+    # With functions of its own, so that kernels are opened in them for no other caller.
+    module = context.module_context.replace(lowering_cache={}, cached_primitive_lowerings={})
+    context = context.replace(module_context=module)
+    values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=program)
+    call = values[0].owner
+    operations = _operations(call, module.symbol_table)
+    if all(_is_possible(operation) for operation in operations):
+        for operation in operations:
+            if TAGS in operation.attributes:
+                _open(operation)
+        tags: dict[str, Any] = {name: mlir.ir.StringAttr.get(value) for name, value in AS_KERNEL.items()}
+        call.attributes[TAGS] = mlir.ir.DictAttr.get(tags)
+    return values
+
+
+def _operations(call: Any, functions: Any) -> list:
+    """Those of the function that is called, and of the functions that it calls."""
+    found, names = [], [call.attributes[CALLEE].value]
+
+    def visit(operation: Any) -> Any:
+        found.append(operation)
+        if operation.name == "func.call" and operation.attributes[CALLEE].value not in names:
+            names.append(operation.attributes[CALLEE].value)
+        return mlir.ir.WalkResult.ADVANCE
+
+    for name in names:  # which grow
+        functions[name].operation.walk(visit)
+    return found
+
+
+def _open(call: Any) -> None:
+    """Makes the call of a kernel one as others are, into which the compiler looks."""
+    del call.attributes[TAGS]
+    barrier = call.operands[0].owner
+    for given, behind in zip(barrier.operands, barrier.results, strict=True):
+        behind.replace_all_uses_with(given)
+    barrier.erase()
+
+
+POSSIBLE = frozenset(
+    """
+    abs add and atan2 broadcast_in_dim cbrt ceil clamp compare concatenate constant convert cosine divide
+    dynamic_slice dynamic_update_slice exponential exponential_minus_one floor gather iota is_finite log log_plus_one
+    logistic maximum minimum multiply negate not or pad power remainder reshape reverse round_nearest_afz
+    round_nearest_even rsqrt select sign sine slice sqrt subtract tan tanh transpose xor
+    """.split()
+)
+"""Operations of StableHLO, with one result, that XLA computes without a library."""
+CONTROL = frozenset(("case", "if", "optimization_barrier", "return", "while"))
+"""Those that may have several results, and others inside."""
+FEW = 2048
+"""Reductions of so many entries at most: of twice as many XLA hands some to a library. See `jmbs.arrays.total`."""
+
+
+def _is_possible(operation: Any) -> bool:
+    """Whether a kernel can have this operation in it; those inside of it are asked for themselves."""
+    dialect, _, name = operation.name.partition(".")
+    if dialect != "stablehlo":
+        return dialect in ("func", "chlo")
+    if name == "scatter":
+        return _puts_once(operation)
+    if name in ("reduce", "reduce_window"):
+        return len(operation.results) == 1 and math.prod(operation.operands[0].type.shape) <= FEW
+    return name in CONTROL or (name in POSSIBLE and len(operation.results) == 1)
+
+
+def _puts_once(scatter: Any) -> bool:
+    """Whether a scatter is an update of one slice, which XLA sees: `jax.vmap` makes scatters of such updates."""
+    numbers = stablehlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
+    places = scatter.operands[len(scatter.results)].type.shape
+    return math.prod(places) == len(numbers.scattered_dims_to_operand_dims)
+
+
+_kernel.def_impl(_evaluate)
+_kernel.def_abstract_eval(lambda *types, program: program.out_avals)
+ad.primitive_jvps[_kernel] = _differentiate
+batching.primitive_batchers[_kernel] = _batch
+mlir.register_lowering(_kernel, mlir.lower_fun(_evaluate, multiple_results=True))
+mlir.register_lowering(_kernel, _lower, platform="cpu")

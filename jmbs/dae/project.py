@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from jmbs.arrays import total
 from jmbs.linear import saddle_solver
 
 
@@ -50,4 +51,4 @@ def _correct_velocities(dae, t, x, C, solve):
 
 def total_energy(dae, x):
     """Energy of all storages, J."""
-    return jnp.sum(dae.energies(x))
+    return total(dae.energies(x))

@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
 from jmbs.arrays import batch_size
+from jmbs.compiler import one_kernel
 
 _many = Primitive("of_many")
 _many.multiple_results = True
@@ -43,6 +44,10 @@ def _bound(function: Callable[..., Sequence[Array]], arrays: Sequence, linear: i
 
 def _evaluate(*arrays: Array, function: Callable, linear: int) -> Sequence[Array]:
     return function(*arrays)
+
+
+def _compute(*arrays: Array, function: Callable, linear: int) -> Sequence[Array]:
+    return one_kernel(function, *arrays)
 
 
 def _types(*arrays: ShapedArray, function: Callable, linear: int) -> list[ShapedArray]:
@@ -94,4 +99,4 @@ _many.def_abstract_eval(_types)
 ad.primitive_jvps[_many] = _differentiate
 ad.primitive_transposes[_many] = _transpose
 batching.primitive_batchers[_many] = _batch
-mlir.register_lowering(_many, mlir.lower_fun(_evaluate, multiple_results=True))
+mlir.register_lowering(_many, mlir.lower_fun(_compute, multiple_results=True))

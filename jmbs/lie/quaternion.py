@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from jmbs.arrays import total
 from jmbs.lie.types import Matrix3, Quaternion
 
 
@@ -39,7 +40,7 @@ def rotation_to_quaternion(R: Matrix3) -> Quaternion:
         square = jnp.where(better, diagonal, square)
     row = jnp.where(row[0] < 0, -row, row)
     # For an exact rotation the length is 2 sqrt(square); dividing by the length makes it exact for a perturbed one too.
-    return row / jnp.sqrt(jnp.sum(row * row, axis=0))
+    return row / jnp.sqrt(total(row * row))
 
 
 def wxyz_to_xyzw(q: Quaternion) -> Quaternion:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.compiler import compiles_whole_loops
+from jmbs.compiler import has_kernels
 from jmbs.lie.types import Scalar
 
 # Below: Taylor; above: closed form. At t = 4 the closed forms have stopped cancelling, and the Taylor terms do not
@@ -41,7 +41,7 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
 def _horners(series: Sequence[tuple[float, ...]], x: Array) -> Sequence[Array]:
     """The values of several series. As a loop where that costs nothing: compilers do not look into loops, and evaluate
     anew what is a mere row of sums and products wherever it is used."""
-    if not compiles_whole_loops():
+    if not has_kernels():
         return [_horner(coefficients, x) for coefficients in series]
     rows = np.array(list(zip_longest(*series, fillvalue=0.0)))
     step = lambda value, row: (value * x + row.reshape(-1, *(1,) * x.ndim), None)  # noqa: E731

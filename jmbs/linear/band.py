@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.arrays import total
+
 
 def band_factorised(columns: Float[Array, "m h+1 b"]) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """A function that applies the inverse of a matrix A, with one factorisation `A = L D L^T`.
@@ -43,7 +45,7 @@ def band_factorised(columns: Float[Array, "m h+1 b"]) -> Callable[[Float[Array, 
     def backward(after: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         """`after`: the solutions of the following rows."""
         factors, pivot, y = row
-        own = y / pivot - jnp.sum(factors * after, axis=0)
+        own = y / pivot - total(factors * after)
         return jnp.concatenate([own[None], after[:-1]]), own
 
     def solve(b: Array) -> Array:

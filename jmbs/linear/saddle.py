@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
+from jmbs.arrays import largest
 from jmbs.linear.band import band_factorised
 from jmbs.linear.pseudo_inverse import pseudo_inverse
 from jmbs.linear.small import definite_inverse, products
@@ -90,7 +91,7 @@ def band_solver_of_many(
 
 
 def _scale_of_each(diagonal: Float[Array, "m b"]) -> Float[Array, " b"]:
-    size = jnp.max(jnp.abs(diagonal), axis=0)
+    size = largest(jnp.abs(diagonal))
     return jnp.where(size > 0, size, jnp.ones_like(size))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
 from jmbs.arrays import batch_size
-from jmbs.compiler import compiles_whole_loops
+from jmbs.compiler import has_kernels, one_kernel
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.tree import Links
 
@@ -46,8 +47,8 @@ class Batchable:
 
     Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
     that have the batch axis where the recursions want it, last; loads and motions, which are taken apart member by
-    member, have it second. A batch of one stays alone, which is quicker; unless loops are one kernel each,
-    where a single mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
+    member, have it second. A batch of one stays alone, which is quicker; unless there are kernels, where a single
+    mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
     lowered or batched: not alone where it is batched later. It has no derivative.
 
     **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
@@ -66,7 +67,7 @@ class Batchable:
         return vector, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
 
     def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
-        if compiles_whole_loops():
+        if has_kernels():
             together = self._together([x[None] for x in leaves], [0] * len(leaves), structure)
             return [x[0] for x in together]
         vector, derivatives = self.function(False, *structure.unflatten(leaves))
@@ -82,7 +83,7 @@ class Batchable:
         size = batch_size(leaves, axes)
         leaves = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(leaves, axes, strict=True)]
         batched = [axis is not None for axis in axes]
-        if size == 1 and not compiles_whole_loops():
+        if size == 1 and not has_kernels():
             only = [x[0] if flag else x for flag, x in zip(batched, leaves, strict=True)]
             return [x[None] for x in _batchable.bind(*only, of=self, structure=structure)]
         (inputs, vectors, changes), flags = structure.unflatten(leaves), structure.unflatten(batched)
@@ -100,7 +101,7 @@ class Batchable:
             None if x is None else _move(size, axis, True, _with_batch(size, next(flags), x))
             for axis, x in zip(where, changes or (None,) * len(where), strict=True)
         )
-        vector, derivatives = self.function(True, moved, flat, changes)
+        vector, derivatives = one_kernel(functools.partial(self.function, True), moved, flat, changes)
         back = [jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False) if x is not None]
         return [jnp.moveaxis(vector, -1, 0), *back]
 

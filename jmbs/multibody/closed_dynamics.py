@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.compiler import compiles_whole_loops
+from jmbs.compiler import has_kernels
 from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
@@ -174,7 +174,7 @@ def _solution_of_many(
     if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
         multipliers = definite_solver_of_many(A)(gap)
         return jnp.concatenate([a - products(response, multipliers), multipliers])
-    if len(rows.blocks) > 1 and compiles_whole_loops():
+    if len(rows.blocks) > 1 and has_kernels():
         multipliers = band_solver(rows, A)(gap)
     else:
         one = lambda A, b: block_solver(rows, in_blocks(rows, A))(b)  # noqa: E731

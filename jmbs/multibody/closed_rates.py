@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.compiler import kernels_apart
+from jmbs.arrays import total
 from jmbs.dae import total_energy
 from jmbs.ephs import Power
 from jmbs.library.mechanics import joint_residual
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 
 def closed_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The rates of a tree with loops; `stabilisation` as in `TreeDAE.rates`."""
-    layout, v = dae.layout, kernels_apart(y[-1][0])
+    layout, v = dae.layout, y[-1][0]
     forces, production, (supplied, dissipated) = dae.simple_forces(t, v)
     rates, rows = _rates_and_rows(dae, y, v)
     friction = friction_forces(dae.reference, _closed(dae).friction, rates)
     closure = LoopInputs(_joints(dae), friction.forces, _drift(dae, rows, stabilisation))
     dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure)
     whole = entries_at(jnp.concatenate([production, friction.production]), layout.production_source)
-    power = Power(supplied, dissipated + friction.dissipated, jnp.sum(whole), -(multipliers @ rows), whole)
+    power = Power(supplied, dissipated + friction.dissipated, total(whole), -total(multipliers * rows), whole)
     return TreeRates(dae.velocity(v, dv, production, _kept(dae, rates, friction.production)), power, dv, None)
 
 
 def loaded_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
     """The same where other components act on the bodies or joints, or have states of their own."""
-    layout, v = dae.layout, kernels_apart(y[-1][0])
+    layout, v = dae.layout, y[-1][0]
     forces, production, known = dae.simple_forces(t, v)
     o = others(dae, t, geometry_of(dae, y))
     forces, loads = direct_forces(dae, o, forces)
@@ -59,13 +59,13 @@ def loaded_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRa
     efforts = jnp.concatenate([o.flow[group.rates].ravel() for group in layout.loops])
     closure = LoopInputs(_joints(dae), efforts, _drift(dae, rows, stabilisation))
     dv, multipliers = closed_dynamics(_closed_tree(dae), dae.links, dae.elements(y), v, forces, closure, loads)
-    power = power_of(dae, o, production, known, -(multipliers @ rows), general_multipliers(dae, None))
+    power = power_of(dae, o, production, known, -total(multipliers * rows), general_multipliers(dae, None))
     return TreeRates(dae.velocity(v, dv, production, -o.flow[layout.kept_slots]), power, dv, None)
 
 
 def closed_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
     """See `jmbs.multibody.projection.project`."""
-    v, splits = kernels_apart(y[-1][0]), _splits(dae)
+    v, splits = y[-1][0], _splits(dae)
     open_by = _closures(dae, y)
     normal = [products(s.normal.T, gap.T).T.ravel() for s, gap in zip(splits, open_by, strict=True)]
     along = [products(jnp.moveaxis(s.inverse, 0, -1), gap.T).T.ravel() for s, gap in zip(splits, open_by, strict=True)]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import total
 from jmbs.ephs import Plan, ReferenceDAE, each
 from jmbs.static_places import entries_at
 
@@ -68,9 +69,9 @@ def friction_forces(
         batch, component = reference.plan.batches[source.batch], reference.components[source.batch]
         force = each(batch, lambda c, u: c.force(u), component, u)
         braking.append(force.ravel())
-        heat = jnp.sum(force * u, axis=1)
+        heat = total((force * u).T)
         productions.append(heat / reference.reference_temperature)
-        dissipated = dissipated + jnp.sum(heat)
+        dissipated = dissipated + total(heat)
     # One after the other, then nothing, and from there to the velocities.
     forces = jnp.concatenate([*braking, jnp.zeros(1, v.dtype)])
     return FrictionForces(entries_at(forces, _places(sources, v.shape[0])), jnp.concatenate(productions), dissipated)

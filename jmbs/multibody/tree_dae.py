@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.compiler import compiles_whole_loops
+from jmbs.arrays import total
+from jmbs.compiler import has_kernels
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.multibody.closed_rates import closed_rates, loaded_rates
@@ -98,7 +99,7 @@ class TreeDAE(eqx.Module):
     def expanded(self, y: Own) -> tuple[tuple[Array, ...], Float[Array, "bodies 6"]]:
         """The state of the reference semantics, and the bodies' velocities in body axes."""
         layout, links = self.layout, self.links
-        body = kinematics(layout.tree, links, self.elements(y), y[-1][0], walk=compiles_whole_loops()).bodies
+        body = kinematics(layout.tree, links, self.elements(y), y[-1][0], walk=has_kernels()).bodies
         pose = poses_of((body.rotation, body.position))
         spin, velocity = transposed_times(body.rotation, body.spin), transposed_times(body.rotation, body.velocity)
         momentum = jnp.stack([*symmetric_times(links.inertia, spin), *scale(links.mass, velocity)], axis=-1)
@@ -138,7 +139,7 @@ class TreeDAE(eqx.Module):
             dv, work = held_by_gears(self, y, dv, stabilisation)
         velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
         whole = entries_at(production, self.layout.production_source)
-        return TreeRates(velocity, Power(supplied, dissipated, jnp.sum(whole), work, whole), dv, None)
+        return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv, None)
 
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
@@ -148,7 +149,7 @@ class TreeDAE(eqx.Module):
             velocities = self.layout.driven[port]
             force = self.reference.drives[port].flow(t, None)
             forces = forces + sums_at(force.ravel(), velocities.ravel(), len(v))
-            supplied = supplied + force @ entries_at(v, velocities)
+            supplied = supplied + total(force * entries_at(v, velocities))
         return forces, friction.production, (supplied, friction.dissipated)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:

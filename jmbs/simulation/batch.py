@@ -11,12 +11,11 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
-from jmbs.compiler import ask_for_speed, compiles_whole_loops
+from jmbs.compiler import ask_for_speed, has_kernels
 from jmbs.errors import ModelError
 
-PIECE, SMALL_PIECE = 256, 64
-"""Members that one CPU device takes at once: what they compute on the way still fits its caches. The smaller one where
-operations on few numbers cost little."""
+PIECE = 64
+"""Members that one CPU device takes at once: what they compute on the way still fits its caches."""
 
 
 def usable_cores() -> int:
@@ -25,9 +24,8 @@ def usable_cores() -> int:
 
 
 def use_all_cores() -> None:
-    """Lets JAX use all that a CPU has: one device per core, of which it otherwise takes one; vectors as wide as the
-    cores have, of which its compiler otherwise uses half; and loops that are one kernel each, where it otherwise calls
-    one per operation. What `XLA_FLAGS` says already is left alone.
+    """Lets JAX use all that a CPU has: one device per core, of which it otherwise takes one; and vectors as wide as the
+    cores have, of which its compiler otherwise uses half. What `XLA_FLAGS` says already is left alone.
 
     It changes JAX's configuration and `XLA_FLAGS` for the whole process. Raises `RuntimeError` once JAX has been used.
     """
@@ -64,9 +62,8 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
 
 def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -> PyTree:
-    largest = SMALL_PIECE if compiles_whole_loops() else PIECE
-    piece = next((n for n in range(largest, largest // 4, -1) if size % n == 0), size)
-    if jax.default_backend() != "cpu" or piece == size:
+    piece = next((n for n in range(PIECE, PIECE // 4, -1) if size % n == 0), size)
+    if not has_kernels() or piece == size:
         return jax.vmap(function)(batch)
     pieces = jax.tree.map(lambda x: jnp.reshape(x, (size // piece, piece, *x.shape[1:])), batch)
     results = jax.lax.map(jax.vmap(function), pieces)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
+from jmbs.compiler import one_kernel
 from jmbs.solvers.munthe_kaas import MuntheKaas
 
 
@@ -41,6 +42,25 @@ def fixed_steps(
     **Arguments:** `checkpoint`: reverse mode keeps only about as many states as the root of the number of steps and
     computes the others anew.
     """
+    arrays, others = eqx.partition((term, solver, y0, args), eqx.is_array)
+
+    def run(arrays: PyTree) -> FixedRun:
+        term, solver, y0, args = eqx.combine(arrays, others)
+        return _run(term, solver, y0, args, grid, times, checkpoint, meter)
+
+    return one_kernel(run, arrays)
+
+
+def _run(
+    term: diffrax.AbstractTerm,
+    solver: MuntheKaas,
+    y0: PyTree,
+    args: PyTree,
+    grid: np.ndarray,
+    times: np.ndarray,
+    checkpoint: bool,
+    meter: diffrax.AbstractProgressMeter,
+) -> FixedRun:
     if hasattr(solver.solver, "scan_kind"):
         # An implicit method's loop over stages in a form that both modes of differentiation go through.
         solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
@@ -56,7 +76,9 @@ def fixed_steps(
         result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
         state = t, y, result, count + going.astype(count.dtype)
         good = result == successful
-        saved = jax.tree.map(lambda rows, leaf: rows.at[row].set(jnp.where(good, leaf, jnp.nan)), saved, y)
+        kept = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.nan), y)
+        put = lambda rows, leaf: jax.lax.dynamic_update_index_in_dim(rows, leaf, row, 0)  # noqa: E731
+        saved = jax.tree.map(put, saved, kept)
         metered = meter.step(metered, (after - start) / span)
         return (state, saved, metered), None
 
@@ -64,7 +86,8 @@ def fixed_steps(
     zero = changing_zero((y0, args), dtype)
     y0 = jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), y0)
     # The last row takes what is not asked for.
-    saved = jax.tree.map(lambda leaf: jnp.zeros((len(times) + 1, *leaf.shape), leaf.dtype).at[0].set(leaf), y0)
+    empty = jax.tree.map(lambda leaf: jnp.zeros((len(times), *leaf.shape), leaf.dtype), y0)
+    saved = jax.tree.map(lambda leaf, rows: jnp.concatenate([leaf[None], rows]), y0, empty)
     chunk = math.isqrt(total - 1) + 1 if checkpoint else total
     xs = _schedule(grid, times, chunk, dtype)
     carry = (xs[0][0], y0, successful, jnp.asarray(0)), saved, meter.init()

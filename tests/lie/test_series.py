@@ -79,10 +79,10 @@ def test_value_and_two_derivatives(name, dtype):
         assert np.all(error <= allowed), (order, POINTS[np.argmax(error / allowed)], np.max(error / allowed) * bound)
 
 
-@pytest.mark.parametrize("whole_loops", [False, True])
-def test_stumpffs_together_and_alone(whole_loops, monkeypatch):
-    """Several orders together give what each gives alone, with and without loops that are kernels."""
-    monkeypatch.setattr(series, "compiles_whole_loops", lambda: whole_loops)
+@pytest.mark.parametrize("kernels", [False, True])
+def test_stumpffs_together_and_alone(kernels, monkeypatch):
+    """Several orders together give what each gives alone, with and without kernels."""
+    monkeypatch.setattr(series, "has_kernels", lambda: kernels)
     x = jnp.asarray(POINTS)
     together = jax.vmap(lambda x: series.stumpffs(0, 8, x))(x)
     for n, value in enumerate(together):

@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import total
 from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
 from jmbs.lie import Rn
 
@@ -54,17 +56,18 @@ class Friction(eqx.Module):
         dry = jnp.zeros_like(u)
         for g, members in enumerate(self.groups):
             index = jnp.asarray(members)
-            square = jnp.sum(u[index] ** 2)
+            square = total(u[index] ** 2)
             regular = self.regularisation_velocity[g]
             level = self.coulomb[g] + (self.static[g] - self.coulomb[g]) * jnp.exp(
                 -square / self.stribeck_velocity[g] ** 2
             )
-            dry = dry.at[index].set(level * tanh_ratio(square / regular**2) / regular)
+            share = level * tanh_ratio(square / regular**2) / regular
+            dry = jnp.where(np.isin(np.arange(len(u)), members), share, dry)
         return viscous + jnp.diag(dry)
 
     def force(self, u: Float[Array, " k"]) -> Float[Array, " k"]:
         """`mu(u)`."""
-        return self.damping(u) @ u
+        return _times(self.damping(u), u)
 
     def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
         del x
@@ -90,7 +93,7 @@ class ViscousFriction(eqx.Module):
 
     def force(self, u: Float[Array, " k"]) -> Float[Array, " k"]:
         """`mu(u)`."""
-        return self.viscous @ u if self.viscous.ndim == 2 else self.viscous * u
+        return _times(self.viscous, u) if self.viscous.ndim == 2 else self.viscous * u
 
     def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
         del x
@@ -123,8 +126,13 @@ class TemperatureDependentFriction(eqx.Module):
 
 def dissipation(D: Float[Array, "k k"], u: Float[Array, " k"], theta: Float[Array, ""]) -> Float[Array, "k+1 k+1"]:
     """The Onsager matrix `[[theta D, -D u], [-(D u)^T, <u | D u> / theta]]` of a force `D u` that heats a port."""
-    force = D @ u
-    return jnp.block([[theta * D, -force[:, None]], [-force[None, :], jnp.reshape(u @ force / theta, (1, 1))]])
+    force = _times(D, u)
+    return jnp.block([[theta * D, -force[:, None]], [-force[None, :], jnp.reshape(total(u * force) / theta, (1, 1))]])
+
+
+def _times(D: Float[Array, "k k"], u: Float[Array, " k"]) -> Float[Array, " k"]:
+    """`D @ u` without a product of matrices, of which compilers on CPUs make calls of a library."""
+    return total((D * u).T)
 
 
 def tanh_ratio(y: Float[Array, ""]) -> Float[Array, ""]:
