@@ -30,7 +30,7 @@ from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.linear import minimum_norm_saddle, solve_saddle, sparse_matrix
+from jmbs.linear import least_squares, minimum_norm_saddle, solve_saddle, sparse_matrix
 
 
 class ReferenceDAE(eqx.Module):
@@ -225,7 +225,7 @@ class ReferenceDAE(eqx.Module):
             zeros = jnp.zeros_like(e_stored), jnp.zeros(plan.n_free, e_stored.dtype)
             offset = offset + self.rows(t, s, self.expand(t, s, *zeros))
         C_A = C[:, plan.n_stored :]
-        return -jnp.linalg.solve(C_A.T @ C_A, C_A.T @ offset)
+        return -least_squares(C_A, offset)
 
     def rates(self, t, x: State, stabilisation: Array | None = None, minimum_norm: bool = False) -> Rates:
         """The right-hand side at `(t, x)`.

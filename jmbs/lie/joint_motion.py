@@ -88,7 +88,12 @@ def independence(motion: AbstractJointMotion, q: Array) -> Scalar:
     """
     columns = tangent(motion, q)
     directions = columns / jnp.sqrt(jnp.sum(columns**2, axis=0))
-    return jnp.linalg.det(directions.T @ directions)
+    products, volume = directions.T @ directions, jnp.ones((), columns.dtype)
+    for i in range(products.shape[0]):  # The product of the pivots of Gaussian elimination.
+        pivot = products[i, i]
+        volume = volume * pivot
+        products = products - jnp.outer(products[:, i], products[i] / jnp.where(pivot > 0, pivot, 1.0))
+    return volume
 
 
 def float_array(value: object) -> Array:

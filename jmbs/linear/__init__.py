@@ -1,6 +1,14 @@
 """Linear algebra that stays finite, in value and derivative, where constraints are redundant."""
 
-from jmbs.linear.pseudo_inverse import not_before, pseudo_inverse, rank_tolerance
+from jmbs.linear.lapack import (
+    cholesky,
+    cholesky_solve,
+    least_squares,
+    orthogonal_basis,
+    singular_values,
+    solve_definite,
+)
+from jmbs.linear.pseudo_inverse import pseudo_inverse, rank_tolerance
 from jmbs.linear.saddle import (
     band_solver_of_many,
     definite_solver,
@@ -18,17 +26,22 @@ __all__ = [
     "BlockTridiagonal",
     "SparseRows",
     "band_solver_of_many",
+    "cholesky",
+    "cholesky_solve",
     "definite_inverse",
     "definite_solver",
     "definite_solver_of_many",
     "factorised",
+    "least_squares",
     "minimum_norm_saddle",
-    "not_before",
+    "orthogonal_basis",
     "products",
     "pseudo_inverse",
     "rank_tolerance",
     "saddle_solver",
     "seeds",
+    "singular_values",
+    "solve_definite",
     "solve_saddle",
     "sparse_matrix",
 ]

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.linear.lapack import svd
+
 
 @jax.custom_jvp
 def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
@@ -15,19 +17,10 @@ def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
     rank (Golub and Pereyra 1973), finite also where singular values repeat or vanish; it is written with this same
     function, so that higher derivatives follow.
     """
-    u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
+    u, s, vt = svd(matrix)
     keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
     inverse = jnp.where(keep, 1.0 / jnp.where(keep, s, jnp.ones_like(s)), jnp.zeros_like(s))
     return (vt.T * inverse) @ u.T
-
-
-def not_before(matrix: Float[Array, "m n"], earlier: Array) -> Float[Array, "m n"]:
-    """The matrix as it is, to be used only when `earlier` has been computed.
-
-    Two batched singular value decompositions at a time can block each other for good in the thread pool of JAX on CPU
-    (seen with jaxlib 0.10.2 on 2 cores), so of two independent ones the second waits for what the first gave.
-    """
-    return matrix + 0.0 * jnp.sum(jax.lax.stop_gradient(earlier))
 
 
 def rank_tolerance(dtype) -> float:

@@ -8,11 +8,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
 from jmbs.arrays import largest
 from jmbs.linear.band import band_factorised
+from jmbs.linear.lapack import lu, lu_solve
 from jmbs.linear.pseudo_inverse import pseudo_inverse
 from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
@@ -49,8 +49,8 @@ def saddle_solver(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Callable[[A
     matrix = _saddle_matrix(A / scale, B)
     frozen = jax.lax.stop_gradient(matrix)
     signs = jnp.concatenate([jnp.ones(n, A.dtype), -jnp.ones(m, A.dtype)])
-    factor = jsl.lu_factor(frozen + jnp.diag(_regularisation(A.dtype) * signs))
-    refined = _refined(lambda x: frozen @ x, lambda b: jsl.lu_solve(factor, b))
+    factors, order = lu(frozen + jnp.diag(_regularisation(A.dtype) * signs))
+    refined = _refined(lambda x: frozen @ x, lambda b: lu_solve(factors, order, b))
 
     def solve(b1: Array, b2: Array) -> tuple[Array, Array]:
         rhs = jnp.concatenate([b1 * scale, b2])

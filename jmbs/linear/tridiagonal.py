@@ -2,6 +2,7 @@
 
 Every second block row is eliminated at a time, all of them at once, so n of them take log(n) rounds (G. Golub and
 R. Hockney, 1965). It is a Cholesky factorisation in another order, hence as stable. A dense matrix is a single block.
+Inverses of the eliminated blocks would be quicker than their factors, but err where a block is nearly singular.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
+
+from jmbs.linear.lapack import cholesky, cholesky_solve
 
 
 class BlockTridiagonal(NamedTuple):
@@ -32,19 +33,19 @@ def factorised(matrix: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Floa
     """A function that applies the inverse of the matrix, with one factorisation."""
     D, U = matrix
     if len(D) == 1:
-        lower = jnp.linalg.cholesky(D[0], symmetrize_input=False)
-        return lambda b: jsl.cho_solve((lower, True), b[0])[None]
+        lower = cholesky(D[0])
+        return lambda b: cholesky_solve(lower, b.T).T
     # Rows 1, 3, ... go: each is tied to the row before, and to the row after unless it is the last one.
     odd, even = D[1::2], D[0::2]
     kept = len(even) - 1
     before, after = U[0::2], U[1::2]
-    lower = jnp.linalg.cholesky(odd, symmetrize_input=False)
-    to_before, to_after = _solved(lower, _transposed(before)), _solved(lower[:kept], after)
+    lower = cholesky(odd)
+    to_before, to_after = cholesky_solve(lower, _transposed(before)), cholesky_solve(lower[:kept], after)
     even = even.at[: len(odd)].add(-before @ to_before).at[1:].add(-_transposed(after) @ to_after)
     rest = factorised(BlockTridiagonal(even, -before[:kept] @ to_after))
 
     def solve(b: Array) -> Array:
-        own = _solved(lower, b[1::2, :, None])[..., 0]
+        own = cholesky_solve(lower, b[1::2, :, None])[..., 0]
         given = b[0::2].at[: len(odd)].add(-_times(before, own))
         x = rest(given.at[1:].add(-_times(_transposed(after), own[:kept])))
         gone = own - _times(to_before, x[: len(odd)])
@@ -52,12 +53,6 @@ def factorised(matrix: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Floa
         return jnp.zeros_like(b).at[0::2].set(x).at[1::2].set(gone)
 
     return solve
-
-
-def _solved(lower: Float[Array, "n s s"], rhs: Float[Array, "n s r"]) -> Float[Array, "n s r"]:
-    """Solutions from Cholesky factors. Inverses would be quicker, but err where a block is nearly singular."""
-    half = jax.lax.linalg.triangular_solve(lower, rhs, left_side=True, lower=True)
-    return jax.lax.linalg.triangular_solve(lower, half, left_side=True, lower=True, transpose_a=True)
 
 
 def _transposed(blocks: Array) -> Array:

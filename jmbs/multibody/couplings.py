@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
 from jmbs.library.mechanics import PointLoad
-from jmbs.linear import sparse_matrix
+from jmbs.linear import least_squares, sparse_matrix
 from jmbs.multibody.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _free_efforts(dae: TreeDAE, t, geometry: Geometry) -> Float[Array, " z"]:
 
     offset, push = jax.linearize(rows, zero)
     B = sparse_matrix(push, reference.plan.seen_by_rows[np.ix_(layout.general_rows, layout.free_slots)], dae.dtype)
-    return -jnp.linalg.solve(B.T @ B, B.T @ offset)
+    return -least_squares(B, offset)
 
 
 def _outer(dae: TreeDAE):

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.linear import cholesky, cholesky_solve
 from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.batches import Inputs
 from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix, solve_lower
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix
 from jmbs.multibody.tree import Links, Tree
 
 DENSE_LIMIT = 256
@@ -105,8 +106,8 @@ def _solution(tree: Tree, links: Links, kin: TreeMotion, batch: bool, rhs: Array
 def factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
     """A function that applies the inverse of the mass matrix of a single mechanism, with one factorisation."""
     if _dense(tree, batch=False):
-        lower = jnp.linalg.cholesky(mass_matrix(tree, links, kin), symmetrize_input=False)
-        return functools.partial(solve_lower, lower)
+        lower = cholesky(mass_matrix(tree, links, kin))
+        return lambda rhs: cholesky_solve(lower, rhs[:, None])[:, 0]
     return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Structure
+from jmbs.linear import orthogonal_basis, solve_definite
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.mass_matrix import about_origin
@@ -48,9 +49,9 @@ def split(tangent: Float[Array, "n 6 k"]) -> Split:
         return Split(identity, jnp.zeros((n, 0, 6), tangent.dtype))
     transposed = jnp.swapaxes(tangent, 1, 2)
     square = transposed @ tangent
-    inverse = transposed / square if k == 1 else jnp.linalg.solve(square, transposed)
+    inverse = transposed / square if k == 1 else solve_definite(square, transposed)
     # Which basis of the normal space this is means nothing, so no derivative runs through the choice.
-    basis = jnp.linalg.qr(jax.lax.stop_gradient(tangent), mode="complete")[0][:, :, k:]
+    basis = orthogonal_basis(jax.lax.stop_gradient(tangent))[:, :, k:]
     return Split(basis - tangent @ (inverse @ basis), inverse)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
 from jmbs.multibody.joints import Column
@@ -63,8 +62,3 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v 
     products = jnp.matmul(jnp.stack([*L, *P], axis=1), jnp.stack([*w, *v]), precision="highest")
     below = tree.moves[tree.body_of] & (jnp.arange(len(m))[:, None] >= jnp.arange(len(m))[None, :])
     return jnp.where(below, products, 0.0)
-
-
-def solve_lower(lower: Float[Array, "n n"], rhs: Float[Array, " n"]) -> Float[Array, " n"]:
-    """`M^-1 rhs` from the Cholesky factor of `M`."""
-    return jsl.cho_solve((lower, True), rhs)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.lie import SE3, rotate_back
-from jmbs.linear import not_before, pseudo_inverse, rank_tolerance
+from jmbs.linear import pseudo_inverse, rank_tolerance
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.state import State
 
@@ -64,7 +64,7 @@ def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array
     w = _least_rates(w, whole, inverse, unknowns.rates)
     misses |= {path: rows @ w - value for path, (rows, value) in soft.items()}
     if matrix.shape[0]:
-        w = w + pseudo_inverse(not_before(matrix, w)) @ (target - matrix @ w)
+        w = w + pseudo_inverse(matrix) @ (target - matrix @ w)
     entries = {}
     for block in plan.blocks:
         for junction in block.junctions if block.from_effort else ():

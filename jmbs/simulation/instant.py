@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Rates, ReferenceDAE
-from jmbs.linear import not_before
+from jmbs.linear import singular_values
 
 
 class Instant(NamedTuple):
@@ -29,10 +29,10 @@ def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], audit: bool) -> Ins
     if not audit:
         return Instant((dae.efforts(t, x),), None, None)
     rates = dae.rates(t, x, None, minimum_norm=True)
-    return Instant((rates.efforts,), rates, _constraint_singular_values(dae, t, x, rates))
+    return Instant((rates.efforts,), rates, _constraint_singular_values(dae, t, x))
 
 
-def _constraint_singular_values(dae: ReferenceDAE, t, x, rates: Rates) -> Float[Array, " k"]:
+def _constraint_singular_values(dae: ReferenceDAE, t, x) -> Float[Array, " k"]:
     """Singular values of the constraint rows at a state, each row scaled to unit length; empty without constraints.
 
     The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
@@ -40,6 +40,5 @@ def _constraint_singular_values(dae: ReferenceDAE, t, x, rates: Rates) -> Float[
     C = dae.constraint_matrix(t, dae.structures(x))
     if C.size == 0:
         return jnp.zeros(0, C.dtype)
-    C = not_before(C, rates.multipliers)
     length = jnp.sqrt(jnp.sum(C**2, axis=1, keepdims=True))
-    return jnp.linalg.svd(C / jnp.where(length > 0, length, jnp.ones_like(length)), compute_uv=False)
+    return singular_values(C / jnp.where(length > 0, length, jnp.ones_like(length)))

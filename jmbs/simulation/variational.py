@@ -24,6 +24,7 @@ from jmbs.ephs import Role
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import Gear, Inclusion, body_wrench, show
 from jmbs.lie import SE3, AbstractGroup, pose, quaternion_to_rotation, tangent
+from jmbs.linear import solve_definite
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.model import Model
 from jmbs.simulation.state import State, identity_state, to_internal
@@ -205,7 +206,7 @@ def _body_forces(model: Model, t, state: State, reaction, multipliers) -> dict[s
 
 def _joint_wrench(i: Float[Array, "6 k"], reaction: Float[Array, "6"], force: Float[Array, " k"]) -> Float[Array, "6"]:
     """The reaction with its part along the joint's motion replaced: `i^T wrench = force`."""
-    return reaction + i @ jnp.linalg.solve(i.T @ i, force - i.T @ reaction) if i.shape[1] else reaction
+    return reaction + i @ solve_definite(i.T @ i, (force - i.T @ reaction)[:, None])[:, 0] if i.shape[1] else reaction
 
 
 def _motion(trajectory: Trajectory) -> dict[str, Any]:

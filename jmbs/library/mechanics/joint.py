@@ -21,6 +21,7 @@ from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
+from jmbs.linear import least_squares
 
 TWIST = momentum_quantity(SE3)
 
@@ -234,7 +235,7 @@ def closure_gap(error: Any, residual: Any) -> Any:
         motion, q_r = parts[0].motion, states[0]
         if motion.group.dim:
             i = tangent(motion, q_r)
-            step = -jnp.linalg.solve(i.T @ i, i.T @ residual(error(parts, states)))
+            step = -least_squares(i, residual(error(parts, states)))
             q_r = motion.group.compose(q_r, motion.group.exp(step))
         return error(parts, (q_r, *states[1:]))
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, power_port, state_port
 from jmbs.lie import Rn
+from jmbs.linear import solve_definite
 
 Directions = tuple[tuple[float, ...], ...]
 
@@ -89,7 +90,7 @@ class QuadraticKineticEnergy(eqx.Module):
         return {"p": power_port(Rn(self.n), momenta(self.n).name)}
 
     def energy(self, x) -> Float[Array, ""]:
-        return 0.5 * x["p"] @ jnp.linalg.solve(self.M, x["p"])
+        return 0.5 * x["p"] @ solve_definite(self.M, x["p"][:, None])[:, 0]
 
     def state_from_effort(self, e) -> dict[str, Array]:
         """The momentum at a velocity."""
