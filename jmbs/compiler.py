@@ -6,12 +6,14 @@ function that a program calls if the call says so. `one_kernel` says so, where s
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
@@ -39,11 +41,12 @@ def has_kernels() -> bool:
 
 def one_kernel(function: Callable, *args: Any) -> Any:
     """`function(*args)`; on a CPU in one kernel, if that is possible: without libraries, matrix products and scatters.
+    Outside of `jax.jit` it is computed operation by operation.
 
     The compiler neither looks into a kernel from outside nor out of it: values are computed once, and all of them. A
     kernel that is called inside of another is opened. Derivatives are those of the function, not in one kernel.
 
-    **Arguments:** pytrees of arrays; `function` looks at no other traced arrays.
+    **Arguments:** pytrees of arrays.
     """
     leaves, structure = jax.tree.flatten(args)
     if not leaves:
@@ -58,8 +61,20 @@ def one_kernel(function: Callable, *args: Any) -> Any:
 
     program = jax.make_jaxpr(flat)(*leaves)
     assert results is not None
-    values = jaxpr_as_fun(program)(*leaves) if program.effects else _kernel.bind(*leaves, program=program)
+    if program.effects:
+        values = jaxpr_as_fun(program)(*leaves)
+    elif traced := [x for x in program.consts if isinstance(x, Tracer)]:
+        values = one_kernel(functools.partial(_with_traced, program), traced, *leaves)
+    else:
+        values = _kernel.bind(*leaves, program=program)
     return results.unflatten(values[: results.num_leaves])
+
+
+def _with_traced(program: ClosedJaxpr, traced: Sequence, *args: Any) -> list:
+    """The program, with these traced arrays where its function looked at some without being given them."""
+    ahead = iter(traced)
+    consts = [next(ahead) if isinstance(x, Tracer) else x for x in program.consts]
+    return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, consts))(*args)
 
 
 _kernel = Primitive("one_kernel")
@@ -83,13 +98,14 @@ def _differentiate(primals: Sequence, tangents: Sequence, *, program: ClosedJaxp
 
 
 def _batch(args: Sequence, axes: Sequence, *, program: ClosedJaxpr):
-    values = one_kernel(jax.vmap(jaxpr_as_fun(program), in_axes=tuple(axes)), *args)
-    return values, [0] * len(values)
+    count = len(program.out_avals) - len(args)
+    values = one_kernel(jax.vmap(lambda *args: jaxpr_as_fun(program)(*args)[:count], in_axes=tuple(axes)), *args)
+    return [*values, *args], [0] * count + list(axes)
 
 
 AS_KERNEL = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """What a call says to be one kernel. An XLA that does not know it makes one of each operation."""
-TAGS, CALLEE = "mhlo.frontend_attributes", "callee"
+TAGS, CALL, CALLEE = "mhlo.frontend_attributes", "func.call", "callee"
 
 
 def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
@@ -101,12 +117,12 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
     values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=program)
     call = values[0].owner
     operations = _operations(call, module.symbol_table)
+    tags = mlir.ir.DictAttr.get({name: mlir.ir.StringAttr.get(value) for name, value in AS_KERNEL.items()})
     if all(_is_possible(operation) for operation in operations):
         for operation in operations:
-            if TAGS in operation.attributes:
+            if operation.name == CALL and TAGS in operation.attributes and operation.attributes[TAGS] == tags:
                 _open(operation)
-        tags: dict[str, Any] = {name: mlir.ir.StringAttr.get(value) for name, value in AS_KERNEL.items()}
-        call.attributes[TAGS] = mlir.ir.DictAttr.get(tags)
+        call.attributes[TAGS] = tags
     return values
 
 
@@ -116,7 +132,7 @@ def _operations(call: Any, functions: Any) -> list:
 
     def visit(operation: Any) -> Any:
         found.append(operation)
-        if operation.name == "func.call" and operation.attributes[CALLEE].value not in names:
+        if operation.name == CALL and operation.attributes[CALLEE].value not in names:
             names.append(operation.attributes[CALLEE].value)
         return mlir.ir.WalkResult.ADVANCE
 
@@ -126,7 +142,7 @@ def _operations(call: Any, functions: Any) -> list:
 
 
 def _open(call: Any) -> None:
-    """Makes the call of a kernel one as others are, into which the compiler looks."""
+    """Turns the call of a kernel back into one as others are, into which the compiler looks."""
     del call.attributes[TAGS]
     barrier = call.operands[0].owner
     for given, behind in zip(barrier.operands, barrier.results, strict=True):
@@ -152,8 +168,10 @@ FEW = 2048
 def _is_possible(operation: Any) -> bool:
     """Whether a kernel can have this operation in it; those inside of it are asked for themselves."""
     dialect, _, name = operation.name.partition(".")
-    if dialect != "stablehlo":
-        return dialect in ("func", "chlo")
+    if dialect == "chlo":
+        return name != "ragged_dot" and len(operation.results) == 1
+    if dialect == "func":
+        return True
     if name == "scatter":
         return _puts_once(operation)
     if name in ("reduce", "reduce_window"):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from jmbs.arrays import largest, total
 from jmbs.compiler import AS_KERNEL, FEW, one_kernel
@@ -30,12 +31,14 @@ POSSIBLE = {
     "a loop": lambda x, y: jax.lax.scan(lambda c, a: (c * 0.5 + a, c), y[0], x),
     "cases": lambda x, y: jax.lax.scan(lambda c, a: jax.lax.cond(a[0] > 1, lambda: (c, a), lambda: (a, c)), y[0], x),
     "a kernel in it": lambda x, y: one_kernel(lambda x: (jnp.sin(x) * 2, x), x)[0] + 1,
+    "special functions": lambda x, y: (jax.lax.erf(x), jax.lax.lgamma(x), jnp.arcsinh(y)),
     "inner functions": lambda x, y: jax.jit(lambda x: jnp.where(x > 1, one_kernel(jnp.sin, x), x))(x) * 2,
 }
 IMPOSSIBLE = {
     "products of matrices": lambda x, y: x @ y.T,
     "scatters": lambda x, y: x.at[jnp.array([1, 3])].add(y[:2]),
     "sorting": lambda x, y: jnp.sort(x, axis=0),
+    "the largest few": lambda x, y: jax.lax.top_k(x, 2),
     "a library": lambda x, y: jnp.linalg.cholesky(jnp.eye(4) + 0.1 * jnp.ones((4, 4)) * x[0, 0]),
     "a kernel in it": lambda x, y: x @ one_kernel(lambda y: y.T * 2, y),
 }
@@ -128,3 +131,33 @@ def test_effects_and_no_arguments():
     jax.effects_barrier()
     assert seen == [float(X[0, 0])]
     assert one_kernel(lambda: 3) == 3
+
+
+def test_traced_arrays_of_the_outside():
+    """Functions of users may look at parameters that JAX differentiates or batches."""
+
+    def whole(c, x):
+        return jnp.sum(one_kernel(lambda x: jnp.sin(c * x) + jnp.arange(4.0), x) ** 2)
+
+    def plain(c, x):
+        return jnp.sum((jnp.sin(c * x) + jnp.arange(4.0)) ** 2)
+
+    c = jnp.array([0.3, 0.7])
+    for change in (jax.jit, jax.grad, jax.jacfwd, jax.hessian):
+        _same(change(whole)(c[0], X), change(plain)(c[0], X))
+    _same(jax.jit(jax.vmap(whole, (0, None)))(c, X), jax.vmap(plain, (0, None))(c, X))
+    assert TAG in jax.jit(whole).lower(c[0], X).as_text()
+
+
+def test_what_members_share_is_not_copied():
+    function = lambda x, table: one_kernel(lambda x, table: x + table[0], x, table)  # noqa: E731
+    many = jax.make_jaxpr(jax.vmap(jax.vmap(function, (0, None)), (0, None)))(X, jnp.zeros(1000))
+    assert max(np.size(variable.aval) for equation in many.eqns for variable in equation.outvars) <= 1000
+
+
+def test_metadata_inside_stays():
+    def marked(x):
+        with set_xla_metadata(own="value"):
+            return jnp.negative(x) * 2
+
+    _same(jax.jit(lambda x: one_kernel(marked, x))(X), -2 * X)

@@ -1,7 +1,7 @@
 """Symmetric positive definite band matrices, many at a time, by walks from row to row.
 
-The batch axis goes last. A walk is one loop, whatever the number of rows: where loops are one kernel each it takes a
-fraction of what calls of a library take.
+The batch axis goes last. A walk is one loop, whatever the number of rows: inside of a kernel it takes a fraction of
+what calls of a library take.
 """
 
 from __future__ import annotations

@@ -20,11 +20,14 @@ from jaxtyping import Array, Float, Int
 from jmbs.arrays import batch_size
 
 UNSHARED = 200_000
-"""Floating-point operations of a call that is not shared."""
+"""Calls of fewer floating-point operations are not shared."""
 
 
 def cholesky(matrix: Float[Array, "... n n"]) -> Float[Array, "... n n"]:
-    """The lower factor of a symmetric positive definite matrix; not to be differentiated, like all factors here."""
+    """The lower factor of a symmetric positive definite matrix, of which only the lower triangle is looked at.
+
+    Not to be differentiated.
+    """
     return _call(_cholesky, matrix)[0]
 
 
@@ -34,7 +37,10 @@ def cholesky_solve(lower: Float[Array, "... n n"], rhs: Float[Array, "... n r"])
 
 
 def lu(matrix: Float[Array, "... n n"]) -> tuple[Float[Array, "... n n"], Int[Array, "... n"]]:
-    """Both triangular factors in one matrix, and which row each of theirs is."""
+    """Both triangular factors in one matrix, and `order`: row i of their product is row `order[i]` of the matrix.
+
+    Not to be differentiated.
+    """
     factors, _, order = _call(_lu, matrix)
     return factors, order
 
@@ -45,10 +51,33 @@ def lu_solve(factors: Float[Array, "... n n"], order: Int[Array, "... n"], rhs: 
     return _call(_lu_solve, factors, ordered)[0][..., 0]
 
 
+@jax.custom_jvp
 def svd(matrix: Float[Array, "... m n"]) -> tuple[Array, Array, Array]:
-    """`U (..., m, k)`, singular values `(..., k)`, descending, and `V^T (..., k, n)`; k is the lesser of m and n."""
+    """`U (..., m, k)`, singular values `(..., k)`, descending, and `V^T (..., k, n)`; k is the lesser of m and n.
+
+    Differentiable; vectors of a value that repeats, or vanishes, are taken not to change among themselves.
+    """
     u, s, vt = _call(_svd, matrix)
     return u, s, vt
+
+
+@svd.defjvp
+def _svd_jvp(primals: tuple, tangents: tuple):
+    """J. Townsend, "Differentiating the singular value decomposition" (2016)."""
+    (dA,) = tangents
+    u, s, vt = svd(*primals)
+    ut, v, dAt = (jnp.swapaxes(x, -1, -2) for x in (u, vt, dA))
+    inner = ut @ dA @ v
+    row, column = s[..., None, :], s[..., :, None]
+    share = _inverse_or_zero((row - column) * (row + column))
+    turned = jnp.swapaxes(inner, -1, -2)
+    du = u @ (share * (inner * row + column * turned)) + (dA @ v - u @ inner) * _inverse_or_zero(row)
+    dv = v @ (share * (column * inner + turned * row)) + (dAt @ u - v @ turned) * _inverse_or_zero(row)
+    return (u, s, vt), (du, jnp.diagonal(inner, axis1=-2, axis2=-1), jnp.swapaxes(dv, -1, -2))
+
+
+def _inverse_or_zero(x: Array) -> Array:
+    return jnp.where(x == 0, x, 1 / jnp.where(x == 0, jnp.ones_like(x), x))
 
 
 @jax.custom_jvp
@@ -59,12 +88,12 @@ def singular_values(matrix: Float[Array, "... m n"]) -> Float[Array, "... k"]:
 
 @singular_values.defjvp
 def _singular_values_jvp(primals: tuple, tangents: tuple):
-    u, s, vt = svd(jax.lax.stop_gradient(primals[0]))
+    u, s, vt = svd(*primals)
     return s, jnp.sum(u * (tangents[0] @ jnp.swapaxes(vt, -1, -2)), axis=-2)
 
 
 def orthogonal_basis(matrix: Float[Array, "... m n"]) -> Float[Array, "... m m"]:
-    """An orthonormal basis of the whole space: `n` vectors as the columns of the matrix span, then the others."""
+    """An orthonormal basis of the whole space, the columns' own space first; not to be differentiated."""
     return _call(_orthogonal_basis, matrix)[0]
 
 
@@ -108,9 +137,13 @@ def _orthogonal_basis(matrix: Array) -> tuple[Array]:
     return (jnp.linalg.qr(matrix, mode="complete")[0],)
 
 
-def _work(shape: tuple[int, ...]) -> int:
-    """A bound of what one matrix takes, as jaxlib estimates it."""
-    return 10 * shape[-2] * shape[-1] * max(shape[-2:])
+EFFORT = {_svd: 10, _orthogonal_basis: 4}
+"""What jaxlib takes a function for, in operations for each entry and row or column; else 1."""
+
+
+def _work(function: Callable, shape: tuple[int, ...]) -> int:
+    """A bound of jaxlib's estimate for one matrix."""
+    return EFFORT.get(function, 1) * shape[-2] * shape[-1] * max(shape[-2:])
 
 
 _lapack = Primitive("lapack")
@@ -123,7 +156,7 @@ def _call(function: Callable[..., tuple[Array, ...]], *matrices: Array) -> list[
 
 def _few_at_a_time(*matrices: Array, function: Callable) -> Sequence[Array]:
     batch = matrices[0].shape[:-2]
-    count, work = math.prod(batch), max(_work(matrix.shape) for matrix in matrices)
+    count, work = math.prod(batch), max(_work(function, matrix.shape) for matrix in matrices)
     if count == 1 or count * work < UNSHARED:
         return function(*matrices)
     flat = tuple(matrix.reshape(count, *matrix.shape[-2:]) for matrix in matrices)

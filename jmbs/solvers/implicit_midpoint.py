@@ -9,6 +9,8 @@ import diffrax
 import jax
 import optimistix as optx
 
+from jmbs.solvers.stage_solver import StageSolver
+
 
 class ImplicitMidpoint(diffrax.AbstractImplicitSolver):
     """`k = h f(t0 + h/2, y0 + k/2)`, `y1 = y0 + k`: order 2, A-stable, no error estimate, for fixed steps only.
@@ -50,6 +52,14 @@ class ImplicitMidpoint(diffrax.AbstractImplicitSolver):
             return jax.tree.map(lambda a, b: a - b, k, rate)
 
         guess = terms.vf_prod(t0, y0, args, control)
-        stage = optx.root_find(residual, self.root_finder, guess, args, throw=False, max_steps=self.root_find_max_steps)
+        stage = optx.root_find(
+            residual,
+            self.root_finder,
+            guess,
+            args,
+            adjoint=optx.ImplicitAdjoint(linear_solver=StageSolver()),
+            throw=False,
+            max_steps=self.root_find_max_steps,
+        )
         y1 = jax.tree.map(lambda y, increment: y + increment, y0, stage.value)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(stage.result)

@@ -8,6 +8,7 @@ import optimistix as optx
 from jmbs.errors import ModelError
 from jmbs.solvers.implicit_midpoint import ImplicitMidpoint
 from jmbs.solvers.rk4 import RK4
+from jmbs.solvers.stage_solver import StageSolver
 
 EXPLICIT = {
     "euler": diffrax.Euler,
@@ -43,6 +44,6 @@ def base_method(name: str, tolerance: float | None = None) -> diffrax.AbstractSo
     if name in IMPLICIT:
         tolerance = ROOT_TOLERANCE if tolerance is None else tolerance
         # Not diffrax's own VeryChord: up to 0.7.2 it takes for divergence what two iterations have not solved.
-        finder = optx.Chord(rtol=tolerance, atol=tolerance, norm=optx.max_norm)
+        finder = optx.Chord(rtol=tolerance, atol=tolerance, norm=optx.max_norm, linear_solver=StageSolver())
         return IMPLICIT[name](root_finder=finder, root_find_max_steps=30)
     raise ModelError("simulation/method", repr(name), f"one of {', '.join(METHODS)}")

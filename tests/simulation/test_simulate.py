@@ -132,6 +132,17 @@ def test_inputs_do_work(model, state):
     np.testing.assert_allclose(sol.supplied[-1], sol.position["rod"][-1, 0] - sol.position["rod"][0, 0], rtol=1e-7)
 
 
+def test_functions_may_look_at_traced_parameters(model, state):
+    def final_angle(gain):
+        inputs = {"hinge/actuation": lambda t, view: gain * jnp.cos(t)}
+        return jmbs.simulate(model, state, inputs=inputs, audit=False, throw=False, **RUN).q["hinge"][-1, 0]
+
+    gains = jnp.array([0.3, 0.4, 0.5])
+    angles, slopes = jax.jit(jax.vmap(jax.value_and_grad(final_angle)))(gains)
+    np.testing.assert_allclose(slopes[1], (angles[2] - angles[0]) / 0.2, rtol=1e-3)
+    np.testing.assert_allclose(jax.jit(final_angle)(gains[1]), angles[1], rtol=1e-12)
+
+
 def test_a_table_that_ends_too_early_stops_the_run(model, state):
     table = (np.array([0.0, 0.25]), np.array([0.0, 1.0]))
     sol = jmbs.simulate(model, state, inputs={"hinge/actuation": table}, throw=False, **RUN)

@@ -90,7 +90,7 @@ class QuadraticKineticEnergy(eqx.Module):
         return {"p": power_port(Rn(self.n), momenta(self.n).name)}
 
     def energy(self, x) -> Float[Array, ""]:
-        return 0.5 * x["p"] @ solve_definite(self.M, x["p"][:, None])[:, 0]
+        return 0.5 * x["p"] @ solve_definite(jnp.asarray(self.M), x["p"][:, None])[:, 0]
 
     def state_from_effort(self, e) -> dict[str, Array]:
         """The momentum at a velocity."""
