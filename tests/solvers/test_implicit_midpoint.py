@@ -55,6 +55,15 @@ def test_derivative_of_a_step_is_cayleys_map(derivative):
     np.testing.assert_allclose(quick_jit(derivative(step))(jnp.array([1.0, 0.5])), cayley, rtol=0, atol=1e-12)
 
 
+def test_second_derivatives_of_a_step_are_those_of_differences():
+    """Of a pendulum."""
+    term, solver = diffrax.ODETerm(lambda t, y, args: jnp.array([y[1], -jnp.sin(y[0])])), method()
+    slopes = jax.jacrev(lambda y: solver.step(term, 0.0, 0.3, y, None, None, False)[0])
+    slopes_of, y, h = quick_jit(slopes), jnp.array([1.0, 0.5]), 1e-4
+    differences = np.stack([(slopes_of(y + d) - slopes_of(y - d)) / (2 * h) for d in h * np.eye(2)], axis=-1)
+    np.testing.assert_allclose(quick_jit(jax.jacfwd(slopes))(y), differences, atol=1e-6)
+
+
 @functools.cache
 def one_step(group, name: str):
     """A jitted step `(t0, t1, y)` of the tumbling body."""
