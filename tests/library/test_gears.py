@@ -76,6 +76,7 @@ def test_both_formulations_agree():
     assert np.ptp(np.asarray(tree.total)) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_general_equations_say_the_same():
     """Beside a load, which does nothing, gears go through these."""
     loaded = rack()
@@ -118,6 +119,7 @@ def test_a_train_starts_from_what_is_given(given, wanted):
     np.testing.assert_allclose(q, wanted, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_what_no_gear_moves_stays():
     m = rack()
     m.set_initial(joints={"axle": {"q": [0.4]}})
