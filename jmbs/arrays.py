@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jaxtyping import Array, Float, PyTree
 
 from jmbs.errors import ModelError
@@ -48,6 +49,12 @@ def batch_size(arguments: Sequence, axes: Sequence) -> int:
     """The size of the batch axes, which are None where an argument has none."""
     (size,) = {np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None}
     return size
+
+
+def types_of_values(function: Callable[..., Sequence[Array]], types: Sequence[ShapedArray]) -> list[ShapedArray]:
+    """Those of what a function gives for arrays of these types, as a primitive states them."""
+    shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types)
+    return [ShapedArray(value.shape, value.dtype) for value in jax.eval_shape(function, *shapes)]
 
 
 def total(x: Float[Array, "n *shape"]) -> Float[Array, "*shape"]:

@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.arrays import batch_size
+from jmbs.arrays import batch_size, types_of_values
 from jmbs.compiler import one_kernel
 
 _many = Primitive("of_many")
@@ -51,8 +51,7 @@ def _compute(*arrays: Array, function: Callable, linear: int) -> Sequence[Array]
 
 
 def _types(*arrays: ShapedArray, function: Callable, linear: int) -> list[ShapedArray]:
-    shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays)
-    return [ShapedArray(value.shape, value.dtype) for value in jax.eval_shape(function, *shapes)]
+    return types_of_values(function, arrays)
 
 
 def _differentiate(arrays: Sequence, tangents: Sequence, *, function: Callable, linear: int):

@@ -7,7 +7,7 @@ from jmbs.linear.lapack import (
     lu,
     lu_solve,
     orthogonal_basis,
-    singular_values,
+    singular_values_of_directions,
     solve_definite,
 )
 from jmbs.linear.pseudo_inverse import pseudo_inverse, rank_tolerance
@@ -44,7 +44,7 @@ __all__ = [
     "rank_tolerance",
     "saddle_solver",
     "seeds",
-    "singular_values",
+    "singular_values_of_directions",
     "solve_definite",
     "solve_saddle",
     "sparse_matrix",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float, Int
 
-from jmbs.arrays import batch_size
+from jmbs.arrays import batch_size, types_of_values
 
 UNSHARED = 200_000
 """Calls of fewer floating-point operations are not shared."""
@@ -92,6 +91,12 @@ def _singular_values_jvp(primals: tuple, tangents: tuple):
     return s, jnp.sum(u * (tangents[0] @ jnp.swapaxes(vt, -1, -2)), axis=-2)
 
 
+def singular_values_of_directions(rows: Float[Array, "m n"]) -> Float[Array, " k"]:
+    """Those of the rows scaled to unit length; rows of zeros stay."""
+    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
+    return singular_values(rows / jnp.where(length > 0, length, jnp.ones_like(length)))
+
+
 def orthogonal_basis(matrix: Float[Array, "... m n"]) -> Float[Array, "... m m"]:
     """An orthonormal basis of the whole space, the columns' own space first; not to be differentiated."""
     return _call(_orthogonal_basis, matrix)[0]
@@ -164,9 +169,8 @@ def _few_at_a_time(*matrices: Array, function: Callable) -> Sequence[Array]:
     return [value.reshape(*batch, *value.shape[1:]) for value in values]
 
 
-def _types(*types: Any, function: Callable) -> list:
-    shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype) for x in types)
-    return [ShapedArray(value.shape, value.dtype) for value in jax.eval_shape(function, *shapes)]
+def _types(*matrices: ShapedArray, function: Callable) -> list[ShapedArray]:
+    return types_of_values(function, matrices)
 
 
 def _batch(matrices: Sequence, axes: Sequence, *, function: Callable):

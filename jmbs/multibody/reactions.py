@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Rates
-from jmbs.linear import pseudo_inverse, singular_values
+from jmbs.linear import pseudo_inverse, singular_values_of_directions
 from jmbs.multibody.constraints import Couplings, TreeRates, coupled_rates, multipliers_of
 from jmbs.multibody.couplings import Geometry, all_efforts, geometry_of
 from jmbs.multibody.joints import Column
@@ -149,7 +149,6 @@ def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Arr
     whole = jnp.concatenate([through_tree, through_others[layout.other_rows]])
     given = jnp.concatenate([reaction.ravel(), multipliers[layout.other_rows]])
     share = pseudo_inverse(whole) @ given
-    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
-    values = singular_values(rows / jnp.where(length > 0, length, jnp.ones_like(length)))
+    values = singular_values_of_directions(rows)
     values = jnp.concatenate([values, jnp.zeros(m - values.shape[0], dae.dtype)]) / values[0]
     return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - through_others @ share, values

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Rates, ReferenceDAE
-from jmbs.linear import singular_values
+from jmbs.linear import singular_values_of_directions
 
 
 class Instant(NamedTuple):
@@ -38,7 +38,4 @@ def _constraint_singular_values(dae: ReferenceDAE, t, x) -> Float[Array, " k"]:
     The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
     """
     C = dae.constraint_matrix(t, dae.structures(x))
-    if C.size == 0:
-        return jnp.zeros(0, C.dtype)
-    length = jnp.sqrt(jnp.sum(C**2, axis=1, keepdims=True))
-    return singular_values(C / jnp.where(length > 0, length, jnp.ones_like(length)))
+    return singular_values_of_directions(C) if C.size else jnp.zeros(0, C.dtype)
