@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, PyTree
 
 from jmbs.errors import ModelError
@@ -42,7 +44,15 @@ def changing_zero(source: PyTree, dtype: np.dtype) -> Float[Array, ""]:
     loop that starts from plain zeros is differentiated twice, the second time knowing better.
     """
     leaves = [x for x in jax.tree.leaves(source) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
-    return sum((jnp.sum(x.ravel()[:0]).astype(dtype) for x in leaves), jnp.zeros((), dtype))
+    return _zero.bind(*leaves, dtype=np.dtype(dtype)) if leaves else jnp.zeros((), dtype)
+
+
+_zero = Primitive("changing_zero")
+_zero.def_impl(lambda *_, dtype: jnp.zeros((), dtype))
+_zero.def_abstract_eval(lambda *_, dtype: ShapedArray((), dtype))
+ad.deflinear2(_zero, lambda _, *given, dtype: [None] * len(given))
+batching.primitive_batchers[_zero] = lambda given, axes, *, dtype: (_zero.bind(*given, dtype=dtype), None)
+mlir.register_lowering(_zero, mlir.lower_fun(lambda *_, dtype: jnp.zeros((), dtype), multiple_results=False))
 
 
 def batch_size(arguments: Sequence, axes: Sequence) -> int:

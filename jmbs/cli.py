@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
 import sys
 import time
 import traceback
@@ -217,18 +218,35 @@ def _compile(args: argparse.Namespace, simulation: Mapping[str, Any] | None = No
 
 def _simulate(model: Any) -> tuple[Trajectory, float, float]:
     """Simulate from the assembled initial state: trajectory, seconds to compile, seconds to run."""
-    import equinox as eqx
     import jax
 
     from jmbs.simulation import simulate
 
+    compiling: list[tuple[float, float]] = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        """Notes when JAX traced, lowered or compiled something; parts of a program are traced inside of it."""
+        if event.startswith("/jax/core/compile"):
+            compiling.append((time.perf_counter() - duration_secs, time.perf_counter()))
+
     state = model.initial_state()
-    run = eqx.filter_jit(lambda model, state: simulate(model, state, progress=True, throw=False))
-    start = time.perf_counter()
-    compiled = run.lower(model, state).compile()
-    compiled_at = time.perf_counter()
-    trajectory = jax.block_until_ready(compiled(model, state))
-    return trajectory, compiled_at - start, time.perf_counter() - compiled_at
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        start = time.perf_counter()
+        trajectory = jax.block_until_ready(simulate(model, state, progress=True, throw=False))
+        whole, compile_time = time.perf_counter() - start, _length(compiling)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    return trajectory, compile_time, whole - compile_time
+
+
+def _length(spans: list[tuple[float, float]]) -> float:
+    """How long the union of spans of time is."""
+    length, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        length += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return length
 
 
 def _report(summary: dict[str, Any], directory: Path) -> str:

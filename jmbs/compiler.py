@@ -16,7 +16,7 @@ import jax
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir.dialects import stablehlo
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
 """In bits; cores that have less use what they have."""
@@ -59,7 +59,7 @@ def one_kernel(function: Callable, *args: Any) -> Any:
         # XLA stops the process where a kernel does not use one of its arguments, so they are among its results.
         return [*values, *leaves]
 
-    program = jax.make_jaxpr(flat)(*leaves)
+    program = _without_dead_code(jax.make_jaxpr(flat)(*leaves))
     assert results is not None
     if program.effects:
         values = jaxpr_as_fun(program)(*leaves)
@@ -68,6 +68,12 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     else:
         values = _kernel.bind(*leaves, program=program)
     return results.unflatten(values[: results.num_leaves])
+
+
+def _without_dead_code(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program without what no result needs, which JAX would otherwise lower."""
+    jaxpr, _ = partial_eval.dce_jaxpr(program.jaxpr, [True] * len(program.out_avals), instantiate=True)
+    return ClosedJaxpr(jaxpr, program.consts)
 
 
 def _with_traced(program: ClosedJaxpr, traced: Sequence, *args: Any) -> list:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 
 class KnownPlaces:
@@ -33,11 +34,30 @@ def entries_at(x: Array, at: np.ndarray | Array) -> Array:
     """`x[at]` for places along the first axis, in any shape; without a look-up where these are known to follow each
     other. Places that are not known, as in a loop, are looked up as well, with a scatter in derivatives."""
     if not isinstance(at, np.ndarray):
-        return x.at[at].get(mode="promise_in_bounds")
+        return _looked_up(x, at[..., None], 0)
     if np.ndim(at) == 1 and len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
     found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)
     return found.reshape(*np.shape(at), *x.shape[1:])
+
+
+def with_entries(x: Array, at: np.ndarray, values: Array) -> Array:
+    """`x` with entries at known places of the first axis exchanged, by one look-up; no place comes twice."""
+    if len(at) == 0:
+        return x
+    if len(at) == len(x):
+        return entries_at(values, np.argsort(at))
+    source = np.arange(len(x))
+    source[at] = len(x) + np.arange(len(at))
+    return entries_at(jnp.concatenate([x, values]), source)
+
+
+def all_entries_at(tree: PyTree, at: np.ndarray | Array) -> PyTree:
+    """`entries_at` of every array in a tree."""
+    if isinstance(at, np.ndarray):
+        return jax.tree.map(lambda x: entries_at(x, at), tree)
+    places = at[..., None]
+    return jax.tree.map(lambda x: _looked_up(x, places, 0), tree)
 
 
 def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:
@@ -59,25 +79,44 @@ def sums_at(x: Array, at: np.ndarray, size: int) -> Array:
     return _sums(x, KnownPlaces(at, size), 0)
 
 
+def sums_of_parts(parts: Sequence[tuple[Array, np.ndarray]], size: int, dtype: np.dtype) -> Array:
+    """`(size,)`: the same for the entries of several arrays, each with places in its shape."""
+    if not parts:
+        return jnp.zeros(size, dtype)
+    values, places = [x.ravel() for x, _ in parts], [np.ravel(at) for _, at in parts]
+    return sums_at(values[0] if len(values) == 1 else jnp.concatenate(values), np.concatenate(places), size)
+
+
 def _sums(x: Array, places: KnownPlaces, axis: int) -> Array:
-    """One look-up of the first entry at each place, one of the second, and so on."""
+    """One look-up of the first entry at each place, one of the second, and so on; of zero where there is no more."""
     x, at, size = jnp.moveaxis(x, axis, 0), places.at, places.size
     order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
     count = np.bincount(at[at >= 0], minlength=size)
     first = np.cumsum(count) - count
-    total = jnp.zeros((size, *x.shape[1:]), x.dtype)
-    for i in range(count.max(initial=0)):
-        more = i < count
-        found = entries_at(x, order[np.where(more, first + i, 0)])
-        total = total + jnp.where(more.reshape(-1, *(1,) * (x.ndim - 1)), found, jnp.zeros_like(found))
-    return jnp.moveaxis(total, 0, axis)
+    most = count.max(initial=0)
+    if not most:
+        return jnp.moveaxis(jnp.zeros((size, *x.shape[1:]), x.dtype), 0, axis)
+    if np.any(count < most):
+        x = jnp.concatenate([x, jnp.zeros_like(x[:1])])
+    order = np.append(order, len(at))
+    found = [entries_at(x, order[np.where(i < count, np.minimum(first + i, len(order) - 1), -1)]) for i in range(most)]
+    return jnp.moveaxis(sum(found[1:], found[0]), 0, axis)
+
+
+def _looked_up(x: Array, places: Array, axis: int) -> Array:
+    """The entries at places `(..., 1)` in bounds, by one look-up."""
+    more = places.ndim - 1
+    kept = (*range(axis), *(axis + more + i for i in range(x.ndim - axis - 1)))
+    numbers = jax.lax.GatherDimensionNumbers(kept, (axis,), (axis,))
+    sizes = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return jax.lax.gather(x, places, numbers, sizes, mode=jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 _entries = Primitive("entries_at")
 
 
 def _evaluate(x: Array, *, places: KnownPlaces, axis: int) -> Array:
-    return x.at[(slice(None),) * axis + (places.at,)].get(mode="promise_in_bounds")
+    return _looked_up(x, jnp.asarray(places.at[:, None]), axis)
 
 
 def _type(x: ShapedArray, *, places: KnownPlaces, axis: int) -> ShapedArray:

@@ -24,7 +24,7 @@ from experiments.benchmarks.neutral import COORDINATES, RATES, System
 from experiments.benchmarks.worker import KEPT_MEMBERS, Prepared, Unsupported, serve
 from jmbs.multibody.articulated import articulated_accelerations
 from jmbs.multibody.kinematics import kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, less_loads
+from jmbs.multibody.mass_matrix import less_loads, turned_inertias, wrenches_of
 
 JOINTS = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -114,8 +114,9 @@ def without_derivative_rules() -> Iterator[None]:
 
     def naive(tree: Any, links: Any, q: Any, v: Any, forces: Any, loads: Any) -> Any:
         kin = kinematics(tree, links, q, v, local=True, walk=True)
-        needed = less_loads(kin, body_wrenches(links, kin), loads)
-        return articulated_accelerations(tree, links, kin, needed, forces)[0]
+        inertia = turned_inertias(links, kin)
+        needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
+        return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]
 
     where, policies = importlib.import_module("jmbs.multibody.tree_dae"), jax.checkpoint_policies
     everything = unittest.mock.patch.object(policies, "save_only_these_names", lambda *_: policies.everything_saveable)

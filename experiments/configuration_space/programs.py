@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import jmbs
-from jmbs.dae import velocity_field
+from jmbs.dae import Field, velocity_field
 from jmbs.library.mechanics import closure_gap
 from jmbs.simulation.formulation import AbsoluteFormulation
 from jmbs.simulation.state import to_internal
@@ -82,12 +82,13 @@ def mechanism(config: str, groups: Groups) -> Mechanism:
 def stepper(mech: Mechanism, method: str, field: Callable | None = None) -> Callable:
     """One step `(dae, x, dt) -> (x, whether an implicit stage was solved)`; Munthe-Kaas, no stabilisation."""
     solver = MuntheKaas(base_method(method, STAGE_TOLERANCE), AbsoluteFormulation(mech.model.dae).manifold)
-    term = LieTerm(field or velocity_field(False, None))
+    term = LieTerm(field or velocity_field(False))
     dtype = mech.model.dtype
 
     def step(dae, x, dt):
         # The mechanisms are autonomous: every step may begin at time zero.
-        y, _, _, _, result = solver.step(term, jnp.zeros((), dtype), dt, (x, jnp.zeros(0, dtype)), dae, None, True)
+        start, t0 = (x, jnp.zeros(0, dtype)), jnp.zeros((), dtype)
+        y, _, _, _, result = solver.step(term, t0, dt, start, Field(dae), None, True)
         return y[0], result == diffrax.RESULTS.successful
 
     return step
@@ -187,14 +188,14 @@ def evaluations_per_step(mech: Mechanism, method: str, sizes: tuple[float, ...],
     solver = base_method(method, STAGE_TOLERANCE)
     if isinstance(solver, diffrax.AbstractERK):
         return [float(solver.tableau.num_stages)] * len(sizes)  # pyright: ignore[reportAttributeAccessIssue]
-    count, field = [0], velocity_field(False, None)
+    count, field = [0], velocity_field(False)
 
     def tick():
         count[0] += 1
 
-    def counted(t, y, dae):
+    def counted(t, y, args):
         jax.debug.callback(tick)
-        return field(t, y, dae)
+        return field(t, y, args)
 
     step = eqx.filter_jit(stepper(mech, method, counted))
     dae, result = mech.model.dae, []

@@ -2,6 +2,6 @@
 
 from jmbs.dae.manifold import ACCOUNT, StateManifold
 from jmbs.dae.project import project, total_energy
-from jmbs.dae.vector_field import velocity_field
+from jmbs.dae.vector_field import Field, velocity_field
 
-__all__ = ["ACCOUNT", "StateManifold", "project", "total_energy", "velocity_field"]
+__all__ = ["ACCOUNT", "Field", "StateManifold", "project", "total_energy", "velocity_field"]

@@ -66,8 +66,7 @@ def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) ->
         if batch.role is Role.STORAGE:
             flow = rates.velocity[batch.efforts]
         if batch.role is Role.IRREVERSIBLE:
-            states = {p.name: x[p.block][p.rows] for p in batch.ports if p.block is not None}
-            M = each(batch, onsager(batch, dae.reference_temperature), component, states, efforts)
+            M = each(batch, onsager(batch, dae.reference_temperature), component, batch.states(x), efforts)
             flow = jnp.einsum("npq,nq->np", M, efforts) / dae.reference_temperature
         if J is not None:
             flow = flow + jnp.einsum("npq,nq->np", J, efforts)

@@ -19,12 +19,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from jmbs.ephs.component import Role, role
 from jmbs.ephs.drive import EffortDrive, FlowDrive
 from jmbs.ephs.flatten import FlatJunction, FlatSystem
 from jmbs.errors import ModelError
 from jmbs.lie import AbstractGroup
+from jmbs.static_places import entries_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,14 +43,13 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PortSlots:
-    """Where a batch's port reads: `efforts (n, dim)` for power ports, `(block, rows (n,))` where there is a state."""
+    """Where a batch's port reads: `efforts (n, dim)` of power ports; block and rows of its `state`, if it has one."""
 
     name: str
     quantity: str
     space: AbstractGroup
     efforts: np.ndarray | None
-    block: int | None
-    rows: np.ndarray | None
+    state: tuple[int, np.ndarray] | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,6 +69,15 @@ class Batch:
     outputs: np.ndarray
     inputs: np.ndarray
 
+    @property
+    def held(self) -> dict[str, tuple[int, np.ndarray]]:
+        """The states of the members, block and rows by port."""
+        return {port.name: port.state for port in self.ports if port.state is not None}
+
+    def states(self, x: tuple[Array, ...]) -> dict[str, Array]:
+        """The members' states `(n, ...)` by port."""
+        return {name: entries_at(x[block], rows) for name, (block, rows) in self.held.items()}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosureBatch:
@@ -79,6 +89,14 @@ class ClosureBatch:
     parts: tuple[tuple[int, np.ndarray], ...]
     states: tuple[tuple[int, np.ndarray], ...]
     multipliers: np.ndarray
+
+    def of(self, members: np.ndarray) -> ClosureBatch:
+        """Some of them."""
+        at = lambda places: tuple((where, rows[members]) for where, rows in places)  # noqa: E731
+        names = tuple(self.names[i] for i in members)
+        return ClosureBatch(
+            names, self.error, self.residual, at(self.parts), at(self.states), self.multipliers[members]
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,12 +120,19 @@ class Plan:
     member_of: dict[str, tuple[int, int]]
     free_junctions: tuple[str, ...]
 
-    @property
-    def closures_by_residual(self) -> tuple[tuple[ClosureBatch, ...], ...]:
-        """Batches of closures whose residuals are evaluated together: one function, one number of rows."""
+    def closures_by_residual(self, only: np.ndarray | None = None) -> tuple[tuple[ClosureBatch, ...], ...]:
+        """Batches of closures whose residuals are evaluated together: one function, one number of rows.
+
+        **Arguments:** `only`: rows whose closures are wanted.
+        """
         groups: dict[Any, list[ClosureBatch]] = {}
         for closure in self.closures:
-            groups.setdefault((closure.residual, closure.multipliers.shape[1]), []).append(closure)
+            if only is None:
+                wanted = closure
+            else:
+                wanted = closure.of(np.flatnonzero(np.isin(closure.multipliers, only).any(axis=1)))
+            if wanted.names:
+                groups.setdefault((closure.residual, closure.multipliers.shape[1]), []).append(wanted)
         return tuple(tuple(group) for group in groups.values())
 
     @property
@@ -303,10 +328,10 @@ def _batch(flat, paths, roles, levels, slots, state_of, junction_of, n_rows) -> 
     for name, port in first.ports.items():
         names = [junction_of[path, name] for path in paths]
         efforts = np.stack([slots[j] for j in names]) if port.power else None
-        block, rows = None, None
+        state = None
         if names[0] in state_of:
-            block, rows = state_of[names[0]][0], np.array([state_of[j][1] for j in names])
-        ports.append(PortSlots(name, port.quantity.name, port.quantity.space, efforts, block, rows))
+            state = state_of[names[0]][0], np.array([state_of[j][1] for j in names])
+        ports.append(PortSlots(name, port.quantity.name, port.quantity.space, efforts, state))
     power = [p for p in ports if p.efforts is not None]
     empty = np.zeros((len(paths), 0), dtype=int)
     stacked = lambda some: np.concatenate([empty, *[p.efforts for p in some]], axis=1)  # noqa: E731

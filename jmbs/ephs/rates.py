@@ -36,6 +36,17 @@ class Power(NamedTuple):
     production: Float[Array, " irreversible"]
 
 
+class Known(NamedTuple):
+    """The matrix `C` of the rows (ii), `(C_S, C_A)`; all `efforts`; reduced `flow` out of the storages without
+    multipliers; supplied and dissipated power and entropy production; the residual of the rows, `violation`."""
+
+    C: Float[Array, "rows stored+free"]
+    efforts: Float[Array, " efforts"]
+    flow: Float[Array, " efforts"]
+    account: tuple[Array, Array, Array]
+    violation: Float[Array, " rows"]
+
+
 class Rates(NamedTuple):
     """Right-hand side: left-trivialised `velocity` of the states, all `efforts`, `multipliers`, the account.
 

@@ -13,7 +13,7 @@ JVP and not by hand. Any other system goes through `jmbs.ephs.general`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -27,10 +27,11 @@ from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_
 from jmbs.ephs.general import solve_general
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
-from jmbs.ephs.rates import Power, Rates, State, Structure
+from jmbs.ephs.rates import Known, Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.linear import least_squares, minimum_norm_saddle, solve_saddle, sparse_matrix
+from jmbs.linear import least_squares, solve_saddle, sparse_matrix
+from jmbs.static_places import entries_at, sums_at, sums_of_parts, with_entries
 
 
 class ReferenceDAE(eqx.Module):
@@ -44,9 +45,6 @@ class ReferenceDAE(eqx.Module):
 
     # -- structure ------------------------------------------------------------------------------------------------
 
-    def _port_states(self, batch: Batch, x: State) -> dict[str, Array]:
-        return {p.name: x[p.block][p.rows] for p in batch.ports if p.block is not None}
-
     def structures(self, x: State, only: Collection[int] | None = None) -> Structure:
         """Evaluates `structure` and `ratio` of all components at a state, or of the batches `only`."""
         parts = [
@@ -59,11 +57,11 @@ class ReferenceDAE(eqx.Module):
     def _structure(self, batch: Batch, component: Any, x: State) -> tuple[Array | None, Array | None, Array | None]:
         """`(J, C, A)` of a batch; None for what its components do not have."""
         if batch.role is Role.REVERSIBLE:
-            j, c = each(batch, lambda comp, s: comp.structure(s), component, self._port_states(batch, x))
+            j, c = each(batch, lambda comp, s: comp.structure(s), component, batch.states(x))
             return j, c, None
         if batch.role is not Role.TRANSFORMER:
             return None, None, None
-        a = each(batch, lambda comp, s: comp.ratio(s), component, self._port_states(batch, x))
+        a = each(batch, lambda comp, s: comp.ratio(s), component, batch.states(x))
         a = a.astype(self.reference_temperature.dtype)
         return (None, transformer_rows(batch, component, a), None) if batch.level == 0 else (None, None, a)
 
@@ -72,17 +70,19 @@ class ReferenceDAE(eqx.Module):
 
         With `only`, of the storages in these batches; zero elsewhere.
         """
-        dtype = self.reference_temperature.dtype
-        e = jnp.zeros(self.plan.n_stored, dtype)
+        parts = []
         for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
             if batch.role is Role.STORAGE and (only is None or i in only):
-                gradient = each(batch, energy_gradient(batch), component, self._port_states(batch, x))
+                gradient = each(batch, energy_gradient(batch), component, batch.states(x))
                 for port in batch.ports:
                     value = gradient[port.name]
-                    e = e.at[port.efforts].set(
-                        value - self.reference_temperature if port.quantity == ENTROPY else value
-                    )
-        return e
+                    value = value - self.reference_temperature if port.quantity == ENTROPY else value
+                    parts.append((value, port.efforts))
+        return self._sums(parts, self.plan.n_stored)
+
+    def _sums(self, parts: Sequence[tuple[Array, np.ndarray]], size: int) -> Float[Array, " size"]:
+        """The sums of arrays at places of their entries."""
+        return sums_of_parts(parts, size, self.reference_temperature.dtype)
 
     def expand(
         self, t, s: Structure, e_stored: Array, e_free: Array, prescribed: bool = True
@@ -95,11 +95,12 @@ class ReferenceDAE(eqx.Module):
         e = jnp.concatenate([e_stored, e_free, jnp.zeros(plan.n_efforts - plan.n_stored - plan.n_free, e_stored.dtype)])
         for port, drive in self.drives.items():
             if prescribed and _prescribes(drive) and port not in plan.driven_rows:
-                e = e.at[plan.drive_slots[port]].set(drive.effort(t))
+                e = with_entries(e, plan.drive_slots[port], drive.effort(t))
         for i in plan.levels:
             batch, ratio = plan.batches[i], s.A[i]
             if ratio is not None:
-                e = e.at[batch.outputs].set(jnp.einsum("noi,ni->no", ratio, e[batch.inputs]))
+                given = jnp.einsum("noi,ni->no", ratio, entries_at(e, batch.inputs))
+                e = with_entries(e, batch.outputs.ravel(), given.ravel())
         return e
 
     def reduce(self, s: Structure, f: Float[Array, " efforts"]) -> Float[Array, " efforts"]:
@@ -107,18 +108,20 @@ class ReferenceDAE(eqx.Module):
         for i in reversed(self.plan.levels):
             batch, ratio = self.plan.batches[i], s.A[i]
             if ratio is not None:
-                f = f.at[batch.inputs].add(jnp.einsum("noi,no->ni", ratio, f[batch.outputs]))
+                back = jnp.einsum("noi,no->ni", ratio, entries_at(f, batch.outputs))
+                f = f + sums_at(back.ravel(), batch.inputs.ravel(), len(f))
         return f
 
     def rows(self, t, s: Structure, e: Array) -> Float[Array, " rows"]:
         """The constraint rows (ii): the velocity-level violation."""
-        r = jnp.zeros(self.plan.n_rows, e.dtype)
-        for batch, C in zip(self.plan.batches, s.C, strict=True):
-            if C is not None:
-                r = r.at[batch.multipliers].set(jnp.einsum("nmp,np->nm", C, e[batch.efforts]))
+        parts = [
+            (jnp.einsum("nmp,np->nm", C, entries_at(e, batch.efforts)), batch.multipliers)
+            for batch, C in zip(self.plan.batches, s.C, strict=True)
+            if C is not None
+        ]
         for port, row in self.plan.driven_rows.items():
-            r = r.at[row].set(self.drives[port].effort(t) - e[self.plan.drive_slots[port]])
-        return r
+            parts.append((self.drives[port].effort(t) - entries_at(e, self.plan.drive_slots[port]), row))
+        return self._sums(parts, self.plan.n_rows)
 
     def efforts(self, t, x: State) -> Float[Array, " efforts"]:
         """All efforts at a state."""
@@ -131,23 +134,29 @@ class ReferenceDAE(eqx.Module):
         """The rows (ii) at a state, with the best free efforts."""
         return self.rows(t, self.structures(x), self.efforts(t, x))
 
+    def residuals(self, t, x: State) -> tuple[Array, Array]:
+        """The rows, and their residuals at position level, see `closures`; both `(rows,)`."""
+        return self.violation(t, x), self.closures(x)
+
     def multiplier_flows(self, s: Structure, multipliers: Array) -> Float[Array, " efforts"]:
         """Flows `C^T lambda` into the constraint components, not yet reduced."""
-        f = jnp.zeros(self.plan.n_efforts, multipliers.dtype)
-        for batch, C in zip(self.plan.batches, s.C, strict=True):
-            if C is not None:
-                f = f.at[batch.efforts].add(jnp.einsum("nmp,nm->np", C, multipliers[batch.multipliers]))
+        parts = [
+            (jnp.einsum("nmp,nm->np", C, entries_at(multipliers, batch.multipliers)), batch.efforts)
+            for batch, C in zip(self.plan.batches, s.C, strict=True)
+            if C is not None
+        ]
         for port, row in self.plan.driven_rows.items():
-            f = f.at[self.plan.drive_slots[port]].add(-multipliers[row])
-        return f
+            parts.append((-entries_at(multipliers, row), self.plan.drive_slots[port]))
+        return self._sums(parts, self.plan.n_efforts)
 
     def reversible_flows(self, s: Structure, e: Array) -> Float[Array, " efforts"]:
         """Flows `J e` into the reversible components, not yet reduced."""
-        f = jnp.zeros(self.plan.n_efforts, e.dtype)
-        for batch, J in zip(self.plan.batches, s.J, strict=True):
-            if J is not None:
-                f = f.at[batch.efforts].add(jnp.einsum("npq,nq->np", J, e[batch.efforts]))
-        return f
+        parts = [
+            (jnp.einsum("npq,nq->np", J, entries_at(e, batch.efforts)), batch.efforts)
+            for batch, J in zip(self.plan.batches, s.J, strict=True)
+            if J is not None
+        ]
+        return self._sums(parts, self.plan.n_efforts)
 
     def irreversible_flows(
         self, x: State, e: Array, only: Collection[int] | None = None
@@ -156,32 +165,31 @@ class ReferenceDAE(eqx.Module):
 
         With `only`, of those in these batches.
         """
-        f, dissipated = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype)
-        entropy = [jnp.zeros(0, e.dtype)]
+        parts, dissipated, entropy = [], jnp.zeros((), e.dtype), [jnp.zeros(0, e.dtype)]
         for i, (batch, component) in enumerate(zip(self.plan.batches, self.components, strict=True)):
             if batch.role is not Role.IRREVERSIBLE or (only is not None and i not in only):
                 continue
-            efforts = e[batch.efforts]
+            efforts = entries_at(e, batch.efforts)
             matrix = onsager(batch, self.reference_temperature)
-            M = each(batch, matrix, component, self._port_states(batch, x), efforts)
+            M = each(batch, matrix, component, batch.states(x), efforts)
             flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
             thermal = jnp.asarray(thermal_mask(batch))
             dissipated = dissipated + jnp.sum(jnp.where(thermal, 0.0, efforts * flow))
             entropy.append(-jnp.sum(jnp.where(thermal, flow, 0.0), axis=1))
-            f = f.at[batch.efforts].add(flow)
-        return f, dissipated, jnp.concatenate(entropy)
+            parts.append((flow, batch.efforts))
+        return self._sums(parts, self.plan.n_efforts), dissipated, jnp.concatenate(entropy)
 
     def outer_flows(self, t, x: State, e: Array) -> tuple[Float[Array, " efforts"], Float[Array, ""]]:
         """Flows given by drives, and their power."""
-        f, power = jnp.zeros(self.plan.n_efforts, e.dtype), jnp.zeros((), e.dtype)
+        parts, power = [], jnp.zeros((), e.dtype)
         view = StateView(self.plan, x, e)
         for port, drive in self.drives.items():
             if not _prescribes(drive):
                 slot = self.plan.drive_slots[port]
                 flow = drive.flow(t, PortView(view, slot))
-                f = f.at[slot].add(flow)
-                power = power + flow @ e[slot]
-        return f, power
+                parts.append((flow, slot))
+                power = power + flow @ entries_at(e, slot)
+        return self._sums(parts, self.plan.n_efforts), power
 
     # -- dynamics -------------------------------------------------------------------------------------------------
 
@@ -227,37 +235,44 @@ class ReferenceDAE(eqx.Module):
         C_A = C[:, plan.n_stored :]
         return -least_squares(C_A, offset)
 
-    def rates(self, t, x: State, stabilisation: Array | None = None, minimum_norm: bool = False) -> Rates:
-        """The right-hand side at `(t, x)`.
+    def known(self, t, x: State) -> Known:
+        """What there is at `(t, x)` before multipliers are found; of a kinematic system."""
+        return self._known(t, x, self.structures(x), self.stored_efforts(x))
 
-        **Arguments:**
-
-        - `stabilisation`: added to the derivative of the rows (Baumgarte), one entry per row.
-        - `minimum_norm`: multipliers of least Euclidean norm, exact also for redundant constraints (slower).
-        """
-        if not self.kinematic:
-            return self._general_rates(t, x)
-        t, plan = jnp.asarray(t, self.reference_temperature.dtype), self.plan
-        (s, e_stored), derivative = jax.linearize(lambda x: (self.structures(x), self.stored_efforts(x)), x)
+    def _known(self, t, x: State, s: Structure, e_stored: Array) -> Known:
         C = self.constraint_matrix(t, s)
         e_free = self.free_efforts(t, s, e_stored, C)
         e = self.expand(t, s, e_stored, e_free)
         flow, account = self._given_flows(t, x, s, e)
-        velocity = -flow[: plan.n_stored]
-        violation = self.rows(t, s, e)
+        return Known(C, e, flow, account, self.rows(t, s, e))
+
+    def rates(self, t, x: State, stabilisation: Array | None = None) -> Rates:
+        """The right-hand side at `(t, x)`.
+
+        **Arguments:** `stabilisation`: added to the derivative of the rows (Baumgarte), one entry per row.
+        """
+        if not self.kinematic:
+            return self._general_rates(t, x)
+        t, plan = jnp.asarray(t, self.reference_temperature.dtype), self.plan
         if plan.n_rows == 0:
-            return Rates(velocity, e, violation, violation, _power(account, jnp.zeros((), e.dtype)))
+            s = self.structures(x)
+            _, e, flow, account, violation = self._known(t, x, s, self.stored_efforts(x))
+            power = self.with_prescribed(_power(account, jnp.zeros((), e.dtype)), s, e, flow, violation)
+            return Rates(-flow[: plan.n_stored], e, violation, violation, power)
+        (s, e_stored), derivative = jax.linearize(lambda x: (self.structures(x), self.stored_efforts(x)), x)
+        C, e, flow, account, violation = self._known(t, x, s, e_stored)
+        velocity = -flow[: plan.n_stored]
 
         def rows_at(t, s, e_stored):
+            e_free = e[plan.n_stored : plan.n_stored + plan.n_free]
             return self.rows(t, s, self.expand(t, s, e_stored, e_free))
 
         along = (jnp.ones_like(t), *derivative(self.lift(x, velocity)))
         _, drift = jax.jvp(rows_at, (t, s, e_stored), along)
         drift = drift + self.transport(e, violation)
         drift = drift if stabilisation is None else drift + stabilisation
-        solve = minimum_norm_saddle if minimum_norm else solve_saddle
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
-        _, multipliers = solve(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
+        _, multipliers = solve_saddle(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
         power = _power(account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)
         return Rates(velocity, e, multipliers, violation, self.with_prescribed(power, s, e, flow, multipliers))
@@ -267,13 +282,13 @@ class ReferenceDAE(eqx.Module):
 
         Linear in the violation: it changes nothing on the constraints, but how errors drift beside them.
         """
-        change = jnp.zeros_like(violation)
+        parts = []
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if hasattr(component, "transport"):
                 of_one = lambda comp, e, rows, batch=batch: comp.transport(by_port(batch, e), rows)  # noqa: E731
-                values = each(batch, of_one, component, e[batch.efforts], violation[batch.multipliers])
-                change = change.at[batch.multipliers].set(values)
-        return change
+                own = entries_at(e, batch.efforts), entries_at(violation, batch.multipliers)
+                parts.append((each(batch, of_one, component, *own), batch.multipliers))
+        return self._sums(parts, self.plan.n_rows)
 
     def impulse(self, C: Array, multipliers: Array) -> Float[Array, " stored"]:
         """The change of the states, trivialised, that multipliers cause."""
@@ -347,28 +362,35 @@ class ReferenceDAE(eqx.Module):
         values = [jnp.zeros(0, self.reference_temperature.dtype)]
         for batch, component in zip(self.plan.batches, self.components, strict=True):
             if batch.role is Role.STORAGE:
-                values.append(each(batch, lambda c, s: c.energy(s), component, self._port_states(batch, x)))
+                values.append(each(batch, lambda c, s: c.energy(s), component, batch.states(x)))
         return jnp.concatenate(values)
 
-    def closures(self, x: State, function=None) -> Float[Array, " rows"]:
+    def closures(self, x: State, gap: Callable | None = None, only: np.ndarray | None = None) -> Float[Array, " rows"]:
         """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`.
 
-        `function(error, residual)` may replace each closure's own `error(parts, states)` by another function of the
-        same; see `jmbs.ephs.Closure`.
+        **Arguments:** `gap`: by the function `residual` of a closure (see `jmbs.ephs.Closure`), None or a function of
+        its parts, states and residual for what to give instead; `only`: rows that are wanted, others being zero.
         """
-        g = jnp.zeros(self.plan.n_rows, self.reference_temperature.dtype)
-        for group in self.plan.closures_by_residual:
-            errors = jnp.concatenate([self._closure_errors(closure, x, function) for closure in group])
-            rows = np.concatenate([closure.multipliers for closure in group])
-            g = g.at[rows].set(jax.vmap(group[0].residual)(errors))
-        return g
+        parts, rows = [jnp.zeros(0, self.reference_temperature.dtype)], [np.zeros(0, int)]
+        for group in self.plan.closures_by_residual(only):
+            given = [self._of_closure(closure, x) for closure in group]
+            pairs = zip(group, given, strict=True)
+            errors = jnp.concatenate([eqx.filter_vmap(closure.error)(*own) for closure, own in pairs])
+            residuals = jax.vmap(group[0].residual)(errors)
+            change = None if gap is None else gap(group[0].residual)
+            if change is not None:
+                ends = np.cumsum([len(closure.names) for closure in group])[:-1]
+                split = zip(given, jnp.split(residuals, ends), strict=True)
+                residuals = jnp.concatenate([eqx.filter_vmap(change)(*own, r) for own, r in split])
+            parts.append(residuals.ravel())
+            rows += [closure.multipliers.ravel() for closure in group]
+        return sums_at(jnp.concatenate(parts), np.concatenate(rows), self.plan.n_rows)
 
-    def _closure_errors(self, closure: ClosureBatch, x: State, function) -> Float[Array, "n ..."]:
-        take = lambda rows: lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf  # noqa: E731
+    def _of_closure(self, closure: ClosureBatch, x: State) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
+        """The parts and states of the closures of one kind."""
+        take = lambda rows: lambda leaf: entries_at(leaf, rows) if eqx.is_array(leaf) else leaf  # noqa: E731
         parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
-        states = tuple(x[b][rows] for b, rows in closure.states)
-        error = closure.error if function is None else function(closure.error, closure.residual)
-        return eqx.filter_vmap(error)(parts, states)
+        return parts, tuple(entries_at(x[b], rows) for b, rows in closure.states)
 
     @property
     def with_domain(self) -> list[tuple[Batch, Any]]:
@@ -376,11 +398,20 @@ class ReferenceDAE(eqx.Module):
         pairs = zip(self.plan.batches, self.components, strict=True)
         return [(b, c) for b, c in pairs if getattr(c, "regularity", None) is not None]
 
+    @property
+    def has_domain(self) -> bool:
+        """Whether any coordinates end somewhere."""
+        return bool(self.with_domain)
+
+    def energy(self, x: State) -> Float[Array, ""]:
+        """Energy of all storages, J."""
+        return jnp.sum(self.energies(x))
+
     def regularity(self, x: State) -> Float[Array, ""]:
         """The least of the components' `regularity(x)`: positive inside their coordinates' domains; 1 without any."""
         least = jnp.ones((), self.reference_temperature.dtype)
         for batch, component in self.with_domain:
-            values = each(batch, lambda c, s: c.regularity(s), component, self._port_states(batch, x))
+            values = each(batch, lambda c, s: c.regularity(s), component, batch.states(x))
             least = jnp.minimum(least, jnp.min(values))
         return least
 

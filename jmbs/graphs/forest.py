@@ -21,6 +21,11 @@ class Forest:
         return len(self.parent)
 
     @functools.cached_property
+    def has_edges(self) -> bool:
+        """Whether any node has a parent."""
+        return bool(np.any(self.parent >= 0))
+
+    @functools.cached_property
     def depth(self) -> np.ndarray:
         """Number of ancestors of every node."""
         depth = np.zeros(len(self), dtype=int)

@@ -11,12 +11,11 @@ from jaxtyping import Array, Float
 
 from jmbs.lie.group import AbstractGroup
 from jmbs.lie.many import along_batches, of_members
-from jmbs.static_places import entries_at
 
 
 def blockwise(blocks: Sequence[Any], tangent: Float[Array, "n *b"]) -> list[Array]:
     """The parts `(elements, dim)` of a tangent; blocks have a `space`, `junctions` and `slots` (`jmbs.ephs.Block`)."""
-    return [entries_at(tangent, b.slots).reshape(len(b.junctions), b.space.dim, *tangent.shape[1:]) for b in blocks]
+    return [tangent[b.slots].reshape(len(b.junctions), b.space.dim, *tangent.shape[1:]) for b in blocks]
 
 
 def lift_blocks(blocks: Sequence[Any], x: Sequence[Array], velocity: Float[Array, " n"]) -> tuple[Array, ...]:

@@ -13,7 +13,10 @@ from jmbs.lie.joint_motion import AbstractExplicitMotion, about, as_columns, che
 from jmbs.lie.pose import pose
 from jmbs.lie.r_n import Rn
 from jmbs.lie.types import Matrix3, Pose, Twists, Vector3
-from jmbs.lie.vectors import cross, multiply, rotate, rotate_back
+from jmbs.lie.vectors import cross_of_many as cross
+from jmbs.lie.vectors import multiply_of_many as multiply
+from jmbs.lie.vectors import rotate_back_of_many as rotate_back
+from jmbs.lie.vectors import rotate_of_many as rotate
 
 
 class Universal(AbstractExplicitMotion):

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float
 from jmbs.errors import ModelError
 from jmbs.lie.group import AbstractGroup
 from jmbs.lie.se3 import SE3
-from jmbs.lie.so3 import rotation_polynomial
 from jmbs.lie.types import Matrix3, Pose, Scalar, Twists, Vector3
-from jmbs.lie.vectors import dot
+from jmbs.lie.vectors import dot_of_many as dot
+from jmbs.lie.vectors import rotation_polynomial
 
 
 class AbstractJointMotion(eqx.Module):

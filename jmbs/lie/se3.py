@@ -19,9 +19,9 @@ from jmbs.lie.pose import (
     translation,
 )
 from jmbs.lie.series import stumpffs
-from jmbs.lie.so3 import SO3, rotation_polynomial
+from jmbs.lie.so3 import SO3
 from jmbs.lie.types import Coordinates7, Pose, Vector3, Vector6
-from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back, rows_cross, transpose
+from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back, rotation_polynomial, rows_cross, transpose
 
 
 class SpecialEuclidean3(AbstractGroup):

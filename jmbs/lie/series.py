@@ -137,4 +137,5 @@ def angle_over_sine(w: Scalar, s: Scalar) -> Scalar:
     d = w
     for _ in range(3):
         d = d + jnp.sqrt(d * d + s)
-    return 8 / d * _horner(arctangent_coefficients(s.dtype.name), s / (d * d))
+    (value,) = _horners([arctangent_coefficients(s.dtype.name)], s / (d * d))
+    return 8 / d * value

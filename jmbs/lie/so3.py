@@ -8,20 +8,10 @@ from jmbs.lie.group import AbstractGroup, ad_polynomial
 from jmbs.lie.quaternion import quaternion_to_rotation, rotation_to_quaternion
 from jmbs.lie.series import angle_over_sine, dexp_coefficients_3, dexp_inv_coefficient_3, stumpffs
 from jmbs.lie.types import Matrix3, Quaternion, Vector3
-from jmbs.lie.vectors import cross, dot, multiply, parts, rotate, rotate_back, rows_cross, transpose, vee
+from jmbs.lie.vectors import cross, dot, multiply, rotate, rotate_back, rotation_polynomial, rows_cross, transpose, vee
 
 # Newton-Schulz squares the error: a tenth becomes 1e-18 after four steps.
 POLAR_STEPS = 4
-
-
-def rotation_polynomial(a, b, omega: Vector3) -> Matrix3:
-    """`I + a hat(omega) + b hat(omega)^2`."""
-    x, y, z = parts(omega)
-    bx, by, bz = b * x, b * y, b * z
-    xx, yy, zz, xy, xz, yz = bx * x, by * y, bz * z, bx * y, bx * z, by * z
-    ax, ay, az = a * x, a * y, a * z
-    rows = (1 - yy - zz, xy - az, xz + ay), (xy + az, 1 - xx - zz, yz - ax), (xz - ay, yz + ax, 1 - xx - yy)
-    return jnp.stack([jnp.stack(row) for row in rows])
 
 
 def nearest_rotation(M: Matrix3) -> Matrix3:

@@ -7,15 +7,13 @@ from jmbs.linear.lapack import (
     lu,
     lu_solve,
     orthogonal_basis,
-    singular_values_of_directions,
     solve_definite,
 )
-from jmbs.linear.pseudo_inverse import pseudo_inverse, rank_tolerance
+from jmbs.linear.pseudo_inverse import pseudo_inverse, rank_tolerance, singular_values_of_directions
 from jmbs.linear.saddle import (
     band_solver_of_many,
     definite_solver,
     definite_solver_of_many,
-    minimum_norm_saddle,
     saddle_solver,
     solve_saddle,
 )
@@ -37,7 +35,6 @@ __all__ = [
     "least_squares",
     "lu",
     "lu_solve",
-    "minimum_norm_saddle",
     "orthogonal_basis",
     "products",
     "pseudo_inverse",

@@ -91,12 +91,6 @@ def _singular_values_jvp(primals: tuple, tangents: tuple):
     return s, jnp.sum(u * (tangents[0] @ jnp.swapaxes(vt, -1, -2)), axis=-2)
 
 
-def singular_values_of_directions(rows: Float[Array, "m n"]) -> Float[Array, " k"]:
-    """Those of the rows scaled to unit length; rows of zeros stay."""
-    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
-    return singular_values(rows / jnp.where(length > 0, length, jnp.ones_like(length)))
-
-
 def orthogonal_basis(matrix: Float[Array, "... m n"]) -> Float[Array, "... m m"]:
     """An orthonormal basis of the whole space, the columns' own space first; not to be differentiated."""
     return _call(_orthogonal_basis, matrix)[0]

@@ -1,4 +1,4 @@
-"""The Moore-Penrose inverse, with derivatives that stay finite where singular values repeat or vanish."""
+"""The Moore-Penrose inverse, with derivatives that stay finite where singular values repeat or vanish; ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.linear.lapack import svd
+from jmbs.linear.lapack import singular_values, svd
 
 
 @jax.custom_jvp
@@ -36,3 +36,10 @@ def _pseudo_inverse_jvp(primals, tangents):
     left = jnp.eye(m, dtype=P.dtype) - matrix @ P
     right = jnp.eye(n, dtype=P.dtype) - P @ matrix
     return P, -P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P
+
+
+def singular_values_of_directions(rows: Float[Array, "m n"]) -> Float[Array, " k"]:
+    """Those of the rows scaled to unit length; rows that are zero but for rounding stay."""
+    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
+    scaled = length > rank_tolerance(length.dtype) * jnp.max(length, initial=0.0)
+    return singular_values(rows / jnp.where(scaled, length, jnp.ones_like(length)))

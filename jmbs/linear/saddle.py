@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 from jmbs.arrays import largest
 from jmbs.linear.band import band_factorised
 from jmbs.linear.lapack import lu, lu_solve
-from jmbs.linear.pseudo_inverse import pseudo_inverse
 from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.tridiagonal import BlockTridiagonal, factorised
 
@@ -36,7 +35,7 @@ def saddle_solver(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Callable[[A
 
     `A` is symmetric and non-negative. The quasi-definite matrix `[[eps, B^T], [B, -(A + eps)]]` is factorised once and
     refined against the unregularised equations. `y` and `A z`, `B^T z` are unique; for consistent right-hand sides `z`
-    is of least norm to rounding (see `minimum_norm_saddle` where self-stress must be removed exactly). Derivatives are
+    is of least norm to rounding. Derivatives are
     those of the equations, by one more solve with the factorisation at hand.
     """
     m, n = B.shape
@@ -115,16 +114,6 @@ def _refined(multiply: Callable[[Array], Array], inverse: Callable[[Array], Arra
         return solution
 
     return solve
-
-
-def minimum_norm_saddle(A, B, b1, b2):
-    """As `solve_saddle`, by singular values: `z` of least Euclidean norm, whatever the rank. Slower."""
-    m, n = B.shape
-    if m + n == 0:
-        return b1, b2
-    scale = _scale(A)
-    solution = pseudo_inverse(_saddle_matrix(A / scale, B)) @ jnp.concatenate([b1 * scale, b2])
-    return solution[:n], solution[n:] / scale
 
 
 def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Array, "mn mn"]:

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import total
+
 LONG = 8
 """Beyond so many terms sums are loops, so that neither their compile time nor what is evaluated twice grows."""
 
@@ -32,10 +34,9 @@ def definite_inverse(A: Float[Array, "m m b"]) -> Float[Array, "m m b"]:
 
 def products(A: Float[Array, "m n b"], x: Float[Array, "n *c b"]) -> Float[Array, "m *c b"]:
     """Products of matrices with vectors or matrices, member by member."""
-    own = A.reshape(A.shape[:2] + (1,) * (x.ndim - 2) + A.shape[2:])
-    # Written out: compilers hand reductions over short axes to libraries that are slow with them.
-    if A.shape[1] <= LONG:
-        return sum((own[:, i] * x[i] for i in range(1, A.shape[1])), own[:, 0] * x[0])
-    add = lambda total, pair: (total + pair[0] * pair[1], None)  # noqa: E731
-    start = jnp.zeros((A.shape[0], *x.shape[1:]), x.dtype)
-    return jax.lax.scan(add, start, (jnp.swapaxes(own, 0, 1), x))[0]
+    own = jnp.swapaxes(A, 0, 1).reshape(A.shape[1], A.shape[0], *(1,) * (x.ndim - 2), *A.shape[2:])
+    # Not as a reduction: compilers hand those over short axes to libraries that are slow with them.
+    if len(x) <= LONG:
+        return total(own * x[:, None])
+    add = lambda so_far, pair: (so_far + pair[0] * pair[1], None)  # noqa: E731
+    return jax.lax.scan(add, jnp.zeros((A.shape[0], *x.shape[1:]), x.dtype), (own, x))[0]

@@ -1,12 +1,11 @@
 """The tree formulation: joint coordinates along a spanning tree, O(n) recursions, loops as constraints on top."""
 
-from jmbs.multibody.couplings import effort_parts, geometry_of, others
 from jmbs.multibody.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.layout import Layout, make_layout
 from jmbs.multibody.mass_matrix import mass_matrix
 from jmbs.multibody.projection import project
-from jmbs.multibody.reactions import Seen, seen
+from jmbs.multibody.reactions import Seen, efforts_at, seen
 from jmbs.multibody.recognise import Recognised, recognise
 from jmbs.multibody.tree import Links, Tree
 from jmbs.multibody.tree_dae import TreeDAE, tree_dae
@@ -19,15 +18,13 @@ __all__ = [
     "Seen",
     "Tree",
     "TreeDAE",
-    "effort_parts",
+    "efforts_at",
     "forward_dynamics",
-    "geometry_of",
     "inverse_dynamics",
     "kinematics",
     "make_layout",
     "mass_matrix",
     "mass_solver",
-    "others",
     "project",
     "recognise",
     "seen",

@@ -100,8 +100,8 @@ def linearisation(
         columns.append(own)
         pulls.append(pull)
     relative = by_body(tree, motions, v.shape[1:])
-    kin = composed(tree, relative, columns, local, walk)
-    return Linearisation(relative, columns, pulls, q, kin, local, walk)
+    relative = from_first_bodies(tree, relative) if local else relative
+    return Linearisation(relative, columns, pulls, q, composed(tree, relative, columns, walk), local, walk)
 
 
 class Wrenches(NamedTuple):
@@ -117,8 +117,10 @@ class Wrenches(NamedTuple):
 def twists_of(tree: Tree, at: Linearisation, weights: Float[Array, " n_v"]) -> Column:
     """The twists `mu` of bodies that moved with velocities `weights`, world axes."""
     paths, twist = Paths(tree.forest, at.walk), _relative_twists(tree, at, weights)
+    if not tree.forest.has_edges:
+        return twist
     above = paths.above(at.kin.bodies.rotation, identity=True)
-    return _carried_along(paths, times(above, from_first_bodies(tree, at.relative.position)), twist)
+    return _carried_along(paths, times(above, at.relative.position), twist)
 
 
 def _relative_twists(tree: Tree, at: Linearisation, weights: Array) -> Column:
@@ -157,13 +159,13 @@ def motion_gradient(
     """The gradient of what bodies feel as they move, by the joints' parameters, `q` and `v`; see `power_gradient`."""
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
     once, r = _once(paths), body.position
-    twist, above = _relative_twists(tree, at, weights), paths.above(body.rotation, identity=True)
+    twist = _relative_twists(tree, at, weights)
     about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
     sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(felt)))
-    fields = once(_by_fields, above, at.relative, body, mu, sums)
+    fields = once(_by_fields, at.relative, body, mu, sums)
     turning = fields.pose
-    if any(pull is None and group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
-        turning = wrench_sum(turning, *_by_own(above, at.relative, twist, fields))
+    if any(pull is not None or group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
+        turning = wrench_sum(turning, *_by_own(body.rotation, at.relative, twist, fields))
     of_bodies = tree.by_velocity((turning, fields.velocity))
     by_turning, by_v = (once(power, at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
@@ -172,7 +174,8 @@ def motion_gradient(
             joints.append(jax.tree.map(jnp.zeros_like, own))
             by_q.append(_by_entries(group.space, element, by_turning[group.velocities]))
         else:
-            whole = above, at.relative, body.rotation, twist, fields
+            above = paths.above(body.rotation, identity=True)
+            whole = above, at.relative.rotation, body.rotation, turning, fields
             here = jax.tree.map(lambda x, bodies=group.bodies: x[bodies], whole)
             first = jnp.asarray((tree.forest.parent[group.bodies] < 0) & at.local)
             by_motion, by_column = evaluated_once(_by_relative, first, *here)
@@ -220,21 +223,23 @@ def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Arra
     """What each body feels; and the derivatives by masses, inertias, weights, and by loads."""
     body = kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
-    mass, J = links.mass, _once(paths)(turned, R, links.inertia)
+    mass, J, weight = links.mass, _once(paths)(turned, R, links.inertias(True)), links.weights(True)
     by = lambda x: symmetric_times(J, x)  # noqa: E731
     Jw, Jk = by(w), by(kappa)
     torque = add(by(body.spin_rate), cross(w, Jw))
-    force = subtract(scale(mass, body.acceleration), links.weight)
+    force = subtract(scale(mass, body.acceleration), weight)
     torque, force = less_loads(kin, (torque, force), loads)
     couple = add(subtract(cross(w, Jk), cross(kappa, Jw)), by(cross(kappa, w)))
-    couple = add(couple, scale(2.0 * mass, cross(v, m)))
     pushed = scale(mass, m)
+    whirl = cross(v, pushed)
+    couple = add(couple, add(whirl, whirl))
     needed, moved = (add(torque, cross(r, force)), force), (add(Jk, cross(r, pushed)), pushed)
-    felt = Wrenches(needed, moved, (couple, None), (cross(links.weight, m), None))
+    felt = Wrenches(needed, moved, (couple, None), (cross(weight, m), None))
     own_kappa, own_m = transposed_times(R, kappa), transposed_times(R, m)
     by_inertia = _by_inertia(own_kappa, *(transposed_times(R, x) for x in (body.spin_rate, w)))
-    by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=-1)
-    return felt, (dot(m, body.acceleration), by_inertia, scale(-1.0, m)), by_loads
+    by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=1)
+    by_mass = dot(m, body.acceleration)
+    return felt, (by_mass, jnp.stack(by_inertia, axis=1), -jnp.stack(m, axis=1)), by_loads
 
 
 def _by_inertia(kappa: Vector, alpha: Vector, w: Vector) -> Symmetric:
@@ -255,57 +260,47 @@ class Fields(NamedTuple):
     twist: Column
 
 
-def _by_fields(above: Matrix, relative: RelativeMotion, body: Motion, mu: Column, sums: Wrenches) -> Fields:
+def _by_fields(relative: RelativeMotion, body: Motion, mu: Column, sums: Wrenches) -> Fields:
     F, H, E, N = sums
     V = body.spin, body.velocity
     A = body.spin_rate, subtract(body.acceleration, cross(*V))
     inner = difference(E, crossed(V, H))
     pose = wrench_sum(crossed(mu, F), crossed(A, H), crossed(V, inner))
     # The body's velocity and its parent's, at the same point.
-    own = times(above, relative.spin), times(above, relative.velocity)
-    both = subtract(scale(2.0, V[0]), own[0]), subtract(scale(2.0, V[1]), own[1])
+    own = times(body.rotation, relative.spin), times(body.rotation, relative.velocity)
+    both = tuple(subtract(add(x, x), y) for x, y in zip(V, own, strict=True))
     return Fields(difference(N, pose), difference(E, crossed(both, H)), H, F)
 
 
-def _by_own(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:
-    """What comes to the fields of poses where a joint's own velocities, rates and twist turn with the child.
+def _by_own(rotation: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:
+    """What comes to the fields of poses since a joint's own velocities, rates and twist turn with the child.
 
-    They do so in steady joints. It does no work along a twist that is alone in its joint.
+    It does no work along a twist that is alone in its joint, if that is constant there.
     """
     assert relative.rates is not None
     own = (relative.spin, relative.velocity), relative.rates
-    velocity, rate = ((times(above, angular), times(above, linear)) for angular, linear in own)
+    velocity, rate = ((times(rotation, angular), times(rotation, linear)) for angular, linear in own)
     pairs = (velocity, fields.velocity), (rate, fields.acceleration), (twist, fields.twist)
     return tuple(crossed(*pair) for pair in pairs)
 
 
 def _by_relative(
-    first: Array, above: Matrix, relative: RelativeMotion, rotation: Matrix, twist: Column, fields: Fields
+    first: Array, above: Matrix, relative: Matrix, rotation: Matrix, turning: Column, fields: Fields
 ) -> tuple[RelativeMotion, Column]:
-    """The derivatives by relative motions, in the parents' axes, and by twists that turn with the child, in its axes.
+    """The derivatives by relative motions and by twists, which both turn with the child.
 
-    **Arguments:** `first`: which are first bodies of their trees; these have no position.
+    **Arguments:** `first`: which are first bodies of their trees; these have no position. Rotations of the parents, of
+    the children relative to them, and of the children.
     """
-    turn, shift, *others = evaluated_once(_by_values, above, relative, twist, fields)
+    turn, shift = turning
     x, y, z = evaluated_once(lambda R, turn: scale(0.5, transposed_times(R, turn)), above, turn)
     nothing = jnp.zeros_like(x)
-    by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative.rotation)
+    by_rotation = multiply((nothing, -z, y, z, nothing, -x, -y, x, nothing), relative)
     by_position = tuple(select(first, jnp.zeros_like(x), x) for x in transposed_times(above, shift))
-    by_spin, by_velocity, by_spin_rate, by_acceleration = (transposed_times(above, x) for x in others)
-    torque, force = fields.twist
-    by_twist = transposed_times(rotation, torque), transposed_times(rotation, force)
-    return RelativeMotion(by_rotation, by_position, by_spin, by_velocity, (by_spin_rate, by_acceleration)), by_twist
-
-
-def _by_values(above: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Vector, ...]:
-    """Derivatives by what fields are at the child's centre of mass, which changes when that is shifted."""
-    (turn, shift), (by_spin, by_velocity), H, F = fields
-    assert relative.rates is not None
-    spin, spin_rate = times(above, relative.spin), times(above, relative.rates[0])
-    for linear, angular in ((by_velocity, spin), (H[1], spin_rate), (F[1], twist[0])):
-        shift = subtract(shift, cross(linear, angular))
-    turn = add(turn, add(cross(twist[0], F[0]), cross(twist[1], F[1])))
-    return turn, shift, by_spin, by_velocity, *H
+    _, (by_spin, by_velocity), (by_spin_rate, by_acceleration), (torque, force) = fields
+    parts = by_spin, by_velocity, by_spin_rate, by_acceleration, torque, force
+    by_spin, by_velocity, *rates, torque, force = (transposed_times(rotation, x) for x in parts)
+    return RelativeMotion(by_rotation, by_position, by_spin, by_velocity, tuple(rates)), (torque, force)
 
 
 def crossed(twist: Column, wrench: Column) -> Column:

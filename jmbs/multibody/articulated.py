@@ -35,7 +35,7 @@ from jmbs.spatial import (
     scale,
     shifted,
     subtract,
-    turned,
+    symmetric_times,
     with_body,
 )
 from jmbs.static_places import entries_at
@@ -50,13 +50,13 @@ class Joint(NamedTuple):
 
 
 class Load(NamedTuple):
-    """By node: mass and inertia (world axes) of the body behind it and the wrench that it needs; generalised force."""
+    """By node: mass and inertia (world axes) of the body behind it; generalised force; the `wrench` that the body
+    needs, None where none does."""
 
     mass: Array
     inertia: Symmetric
-    torque: Vector
-    force: Vector
     generalised: Array
+    wrench: Column | None
 
 
 class Freed(NamedTuple):
@@ -68,17 +68,20 @@ class Freed(NamedTuple):
 
 
 def articulated_accelerations(
-    tree: Tree, links: Links, kin: TreeMotion, wrench: Column | None, forces: Array
+    tree: Tree, links: Links, kin: TreeMotion, forces: Array, inertia: Symmetric, wrench: Column | None = None
 ) -> tuple[Array, Column]:
-    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these."""
-    nodes, zero = tree.nodes, jnp.zeros_like(kin.bodies.position[0][0])
-    joints, freed_joints = _freed(tree, links, kin, wrench, _of_velocities(nodes, forces))
+    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these.
+
+    **Arguments:** `inertia` of the bodies in world axes; `wrench`: None where bodies need none.
+    """
+    nodes = tree.nodes
+    joints, freed_joints = _freed(tree, links, kin, inertia, wrench, _of_velocities(nodes, forces))
 
     def tell(above, x):
         own, rate = _accelerate(above, x)
         return own, (rate, own)
 
-    rates, twists = outward(nodes.forest, tell, ((zero,) * 3,) * 2, (joints, freed_joints))
+    rates, twists = outward(nodes.forest, tell, _at_rest(kin), (joints, freed_joints))
     return _of_free(nodes, rates), jax.tree.map(lambda x: taken(x, np.flatnonzero(nodes.last)), twists)
 
 
@@ -90,22 +93,24 @@ class Factor(NamedTuple):
     inverse: Array
 
 
-def articulated_factor(tree: Tree, links: Links, kin: TreeMotion) -> Factor:
-    """The factorisation of the mass matrix."""
+def articulated_factor(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Factor:
+    """The factorisation of the mass matrix; `inertia` of the bodies in world axes."""
     nothing = jnp.zeros((len(tree.nodes.body), *kin.bodies.position[0].shape[1:]), links.mass.dtype)
-    joints, freed_joints = _freed(tree, links, kin, None, nothing)
+    joints, freed_joints = _freed(tree, links, kin, inertia, None, nothing)
     return Factor(joints, freed_joints.yielding, freed_joints.inverse)
 
 
 def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
     """`M^-1 forces`, by one walk back and one walk out; forces may have more axes than the factor, after the first."""
     nodes = tree.nodes
-    zero = jnp.zeros_like(forces[0])
+    zero = jnp.zeros(forces.shape[1:], forces.dtype)
     nothing = zero, zero, zero
 
     def transmit(gathered, x):
         joint, U, inverse, tau = x
-        left = tau - power(joint.column, gathered)
+        left = tau if gathered is None else tau - power(joint.column, gathered)
+        if gathered is None:
+            gathered = nothing, nothing
         torque, force = (add(g, scale(left * inverse, u)) for g, u in zip(gathered, U, strict=True))
         return (moved(torque, force, joint.arm), force), left
 
@@ -116,19 +121,25 @@ def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
     return _of_free(nodes, rates)
 
 
-def _freed(tree: Tree, links: Links, kin: TreeMotion, wrench: Column | None, generalised: Array) -> tuple[Joint, Freed]:
+def _freed(
+    tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric, wrench: Column | None, generalised: Array
+) -> tuple[Joint, Freed]:
     """All joints, freed from the leaves on, under bodies' needed wrenches (None: zero) and forces by node."""
     nodes, joints = tree.nodes, _joints(tree, kin)
-    zero = jnp.zeros_like(kin.bodies.position[0])
-    needed = ((zero,) * 3,) * 2 if wrench is None else wrench
-    body = links.mass + zero, turned(kin.bodies.rotation, links.inertia), *needed
-    loads = Load(*_at(nodes, body, nodes.last), generalised=generalised)
-    return joints, inward(nodes.forest, _free_joint, _nothing_gathered(zero[0]), (joints, loads))
+    mass = jnp.broadcast_to(links.mass, inertia[0].shape)
+    mass, inertia, wrench = _at(nodes, (mass, inertia, wrench), nodes.last)
+    still = _at_rest(kin)
+    zero = still[0][0]
+    nothing = Inertia((zero,) * 6, (zero,) * 9, (zero,) * 6), still
+    loads = Load(mass, inertia, generalised, wrench)
+    return joints, inward(nodes.forest, _free_joint, nothing, (joints, loads))
 
 
-def _nothing_gathered(zero: Array):
-    nothing = zero, zero, zero
-    return Inertia((zero,) * 6, (zero,) * 9, (zero,) * 6), (nothing, nothing)
+def _at_rest(kin: TreeMotion) -> Column:
+    """The twist of a body that does not move, in the shape of one body."""
+    x = kin.bodies.position[0]
+    zero = jnp.zeros(x.shape[1:], x.dtype)
+    return (zero,) * 3, (zero,) * 3
 
 
 def _joints(tree: Tree, kin: TreeMotion) -> Joint:
@@ -143,9 +154,7 @@ def _at(nodes: Nodes, body, mask: np.ndarray) -> Any:
     """What bodies have, at the nodes of the mask, zero at others."""
     if nodes.simple:
         return body
-    if isinstance(body, tuple):
-        return tuple(_at(nodes, part, mask) for part in body)
-    return _where(mask, body, nodes.body)
+    return jax.tree.map(lambda x: _where(mask, x, nodes.body), body)
 
 
 def _of_velocities(nodes: Nodes, x: Array) -> Array:
@@ -167,23 +176,32 @@ def _of_free(nodes: Nodes, x: Array) -> Array:
 
 
 def _free_joint(gathered, x: tuple[Joint, Load]):
-    """One joint freed: what the node before it feels."""
-    inertia, (torque, force) = gathered
-    joint, body = x
-    inertia = with_body(inertia, body.mass, body.inertia)
-    torque, force = add(torque, body.torque), add(force, body.force)
-    U = momentum(inertia, *joint.column)
+    """One joint freed: what the node before it feels. Where no node follows another, nothing is gathered or felt."""
+    joint, (mass, own, generalised, wrench) = x
+    if gathered is None:
+        inertia, U = None, (symmetric_times(own, joint.column[0]), scale(mass, joint.column[1]))
+    else:
+        inertia = with_body(gathered[0], mass, own)
+        U = momentum(inertia, *joint.column)
+        behind = gathered[1]
+        wrench = behind if wrench is None else (add(behind[0], wrench[0]), add(behind[1], wrench[1]))
     resistance = power(joint.column, U)
     inverse = 1 / resistance if joint.free is None else joint.free / (resistance + (1 - joint.free))
-    left = body.generalised - power(joint.column, (torque, force))
-    torque, force = add(torque, scale(left * inverse, U[0])), add(force, scale(left * inverse, U[1]))
-    up = shifted(freed(inertia, U, inverse), joint.arm), (moved(torque, force, joint.arm), force)
-    return up, Freed(U, inverse, left)
+    left = generalised if wrench is None else generalised - power(joint.column, wrench)
+    if inertia is None or wrench is None:
+        return None, Freed(U, inverse, left)
+    rate = left * inverse
+    torque, force = add(wrench[0], scale(rate, U[0])), add(wrench[1], scale(rate, U[1]))
+    felt = moved(torque, force, joint.arm), force
+    return (shifted(freed(inertia, U, inverse), joint.arm), felt), Freed(U, inverse, left)
 
 
-def _accelerate(above, x: tuple[Joint, Freed]):
+def _accelerate(above: Column | None, x: tuple[Joint, Freed]):
     """One joint's rate: `inverse (left - U a)`, `a` the acceleration before it."""
     joint, behind = x
+    if above is None:
+        rate = behind.inverse * behind.left
+        return (scale(rate, joint.column[0]), scale(rate, joint.column[1])), rate
     w, v = above
     v = add(v, cross(w, joint.arm))
     rate = behind.inverse * (behind.left - power((w, v), behind.yielding))

@@ -46,7 +46,7 @@ class Batchable:
     """A function of `(batch, inputs, vectors, changes)` to a vector and `Changes`, for one mechanism or for many.
 
     Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
-    that have the batch axis where the recursions want it, last; loads and motions, which are taken apart member by
+    that have the batch axis where the recursions want it, last; motions of joints, which are taken apart member by
     member, have it second. A batch of one stays alone, which is quicker; unless there are kernels, where a single
     mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
     lowered or batched: not alone where it is batched later. It has no derivative.
@@ -68,8 +68,8 @@ class Batchable:
 
     def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
         if has_kernels():
-            together = self._together([x[None] for x in leaves], [0] * len(leaves), structure)
-            return [x[0] for x in together]
+            values, axes = self._together(1, leaves, [None] * len(leaves), structure)
+            return [jnp.squeeze(x, axis) for x, axis in zip(values, axes, strict=True)]
         vector, derivatives = self.function(False, *structure.unflatten(leaves))
         return [vector, *jax.tree.leaves(derivatives)]
 
@@ -78,32 +78,31 @@ class Batchable:
         wanted = [t for t, wanted in zip(types, self.changing, strict=False) if wanted and self.derivatives]
         return [ShapedArray((self.size,), dtype), *(ShapedArray(t.shape, t.dtype) for t in wanted)]
 
-    def _together(self, leaves: Sequence[Array], axes: Sequence, structure) -> list[Array]:
-        """The results of many members, whose axis they have first."""
+    def _batched(self, leaves: Sequence[Array], axes: Sequence, structure) -> tuple[list[Array], list[int]]:
+        """The results of many members, and where each has their axis."""
         size = batch_size(leaves, axes)
-        leaves = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(leaves, axes, strict=True)]
-        batched = [axis is not None for axis in axes]
-        if size == 1 and not has_kernels():
-            only = [x[0] if flag else x for flag, x in zip(batched, leaves, strict=True)]
-            return [x[None] for x in _batchable.bind(*only, of=self, structure=structure)]
-        (inputs, vectors, changes), flags = structure.unflatten(leaves), structure.unflatten(batched)
-        in_inputs, in_vectors, in_changes = flags
-        own, structure = jax.tree.flatten(inputs)
-        flags = jax.tree.leaves(in_inputs)
-        where = _axes(inputs)
+        if size > 1 or has_kernels():
+            return self._together(size, leaves, axes, structure)
+        only = [x if axis is None else jnp.squeeze(x, axis) for x, axis in zip(leaves, axes, strict=True)]
+        values = _batchable.bind(*only, of=self, structure=structure)
+        return [x[None] for x in values], [0] * len(values)
+
+    def _together(self, size: int, leaves: Sequence[Array], axes: Sequence, structure) -> tuple[list[Array], list[int]]:
+        inputs, vectors, changes = structure.unflatten(range(len(leaves)))
+        numbers, inner = jax.tree.flatten(inputs)
+        where = _axes(structure.unflatten(leaves)[0])
+        changing = self.changing or (False,) * len(where)
+        placed = lambda i, axis, each=False: _placed(size, leaves[i], axes[i], axis, each)  # noqa: E731
         # Members have changes of their own also of what they share.
-        for k in (k for k, wanted in enumerate(self.changing) if wanted):
-            own[k], flags[k] = _with_batch(size, flags[k], own[k]), True
-        moved = _trailing(size, where, structure.unflatten(flags), structure.unflatten(own))
-        flat = tuple(_move(size, _LAST, flag, x) for flag, x in zip(in_vectors, vectors, strict=True))
-        flags = iter(jax.tree.leaves(in_changes))
-        changes = tuple(
-            None if x is None else _move(size, axis, True, _with_batch(size, next(flags), x))
-            for axis, x in zip(where, changes or (None,) * len(where), strict=True)
-        )
-        vector, derivatives = one_kernel(functools.partial(self.function, True), moved, flat, changes)
-        back = [jnp.moveaxis(x, axis, 0) for axis, x in zip(where, derivatives, strict=False) if x is not None]
-        return [jnp.moveaxis(vector, -1, 0), *back]
+        moved = inner.unflatten(map(placed, numbers, where, changing))
+        batched = inner.unflatten(axes[i] is not None or each for i, each in zip(numbers, changing, strict=True))
+        moved = _as_batch(size, structure.unflatten(leaves)[0], moved, batched)
+        flat = tuple(placed(i, _LAST) for i in vectors)
+        given = tuple(None if i is None else placed(i, axis, True) for i, axis in zip(changes, where, strict=False))
+        given = given or (None,) * len(where)
+        vector, derivatives = one_kernel(functools.partial(self.function, True), moved, flat, given)
+        found = [(x, axis) for x, axis in zip(derivatives, where, strict=False) if x is not None]
+        return [vector, *(x for x, _ in found)], [1, *(axis % x.ndim for x, axis in found)]
 
 
 _batchable = Primitive("batchable")
@@ -115,8 +114,7 @@ def _evaluate(*leaves: Array, of: Batchable, structure) -> list[Array]:
 
 
 def _batch(leaves: Sequence, axes: Sequence, *, of: Batchable, structure):
-    results = of._together(leaves, axes, structure)
-    return results, [0] * len(results)
+    return of._batched(leaves, axes, structure)
 
 
 _batchable.def_impl(_evaluate)
@@ -131,46 +129,41 @@ _LAST, _SECOND = -1, 1
 def _axes(inputs: Inputs) -> list[int]:
     """Of each leaf, where its batch axis goes."""
     last = lambda x: jax.tree.map(lambda _: _LAST, x)  # noqa: E731
-    second = lambda x: jax.tree.map(lambda _: _SECOND, x)  # noqa: E731
-    joints = [
-        (second(j.motion), last((j.before, j.after, j.columns))) if isinstance(j, GeneralJoints) else last(j)
-        for j in inputs.links.joints
-    ]
-    rest = last((inputs.links.mass, inputs.links.inertia, inputs.links.weight))
-    others = last((inputs.q, inputs.v, inputs.forces)), second(inputs.loads), last(inputs.closure)
-    return jax.tree.leaves((joints, rest, others))
-
-
-def _trailing(size: int, where: list[int], batched: Inputs, inputs: Inputs) -> Inputs:
-    """Inputs with the batch axis in its place: of size one where there was none, but not in `q` and `v`, which tell the
-    size.
-
-    Motions of joints without any batched parameter are left as they are, and those of all members the same.
-    """
-    leaves, structure = jax.tree.flatten(inputs)
-    moved = structure.unflatten(
-        [_move(size, *part) for part in zip(where, jax.tree.leaves(batched), leaves, strict=True)]
+    whole = last(inputs)
+    joints = tuple(
+        dataclasses.replace(axes, motion=jax.tree.map(lambda _: _SECOND, j.motion))
+        if isinstance(j, GeneralJoints)
+        else axes
+        for j, axes in zip(inputs.links.joints, whole.links.joints, strict=True)
     )
-    parts = zip(inputs.links.joints, batched.links.joints, moved.links.joints, strict=True)
-    joints = tuple(_with_motion(*part) for part in parts)
-    links = Links(joints, moved.links.mass, moved.links.inertia, moved.links.weight)
-    q, v = (jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], size)), x) for x in (moved.q, moved.v))
-    return moved._replace(links=links, q=q, v=v)
+    return jax.tree.leaves(whole._replace(links=dataclasses.replace(whole.links, joints=joints)))
 
 
-def _with_motion(old: Any, batched: Any, moved: Any) -> Any:
+def _as_batch(size: int, inputs: Inputs, moved: Inputs, batched: Inputs) -> Inputs:
+    """The moved inputs, whose batch axis may be of size one but in `q` and `v`, which tell the size.
+
+    Motions of joints without any batched parameter are left as they were, and those of all members the same.
+    """
+    parts = zip(inputs.links.joints, moved.links.joints, batched.links.joints, strict=True)
+    joints = tuple(_with_motion(size, *part) for part in parts)
+    q, v = jax.tree.map(lambda x: jnp.broadcast_to(x, (*x.shape[:-1], size)), (moved.q, moved.v))
+    return moved._replace(links=dataclasses.replace(moved.links, joints=joints), q=q, v=v)
+
+
+def _with_motion(size: int, old: Any, moved: Any, batched: Any) -> Any:
     if not isinstance(old, GeneralJoints):
         return moved
-    differ = any(jax.tree.leaves(batched.motion))
-    motion = moved.motion if differ else old.motion
-    return GeneralJoints(motion, moved.before, moved.after, moved.columns, moved.reversed, differ)
+    if not any(jax.tree.leaves(batched.motion)):
+        return dataclasses.replace(moved, motion=old.motion)
+    whole = lambda x: jnp.broadcast_to(x, (x.shape[0], size, *x.shape[2:]))  # noqa: E731
+    return dataclasses.replace(moved, motion=jax.tree.map(whole, moved.motion), batched=True)
 
 
-def _move(size: int, axis: int, batched: bool, x: Array) -> Array:
-    if batched:
-        return jnp.moveaxis(x, 0, axis)
-    return x[..., None] if axis == _LAST else jnp.broadcast_to(x[:, None], (x.shape[0], size, *x.shape[1:]))
-
-
-def _with_batch(size: int, batched: Any, x: Array) -> Array:
-    return x if batched else jnp.broadcast_to(x, (size, *x.shape))
+def _placed(size: int, x: Array, axis: int | None, target: int, each: bool) -> Array:
+    """With the batch axis at its target, of size one where there was none, unless `each` member has its own."""
+    if axis is not None:
+        return jnp.moveaxis(x, axis, target)
+    x = jnp.expand_dims(x, target)
+    shape = [*x.shape]
+    shape[target] = size if each else 1
+    return jnp.broadcast_to(x, shape)

@@ -18,10 +18,10 @@ from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import Matrix, Motion, Vector, add, columns, cross
 
 
-def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array, " n_v"]) -> Motion:
-    """How bodies move relative to the world, entries `(bodies,)`; without accelerations, which are zero here.
+def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array, " n_v"]) -> Float[Array, "18 bodies"]:
+    """How bodies move relative to the world: rotation row by row, position, spin and velocity.
 
-    The same as `kinematics`, which single mechanisms and the inside of recursions should rather use.
+    The same as `kinematics`, which the inside of recursions and what runs seldom should rather use.
     """
     equations = Equations(
         tree,
@@ -31,9 +31,14 @@ def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array,
         functools.partial(_pull, tree),
     )
     n = len(tree.bodies)
-    x = solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n, dear=False)
-    nothing: Vector = (jnp.zeros(n, x.dtype),) * 3
-    return Motion(*_parts(x, tree), nothing, nothing)
+    return solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n, dear=False).reshape(18, n)
+
+
+def motion_of(x: Float[Array, "18 bodies *b"]) -> Motion:
+    """Such motions in components; without accelerations, which are zero here."""
+    entries: Any = tuple(jnp.squeeze(row, 0) for row in jax.lax.split(x, (1,) * 18, 0))
+    nothing: Vector = (jnp.zeros_like(entries[0]),) * 3
+    return Motion(*_parts(entries), nothing, nothing)
 
 
 def _residual(tree: Tree, inputs: Inputs, x: Array) -> Array:
@@ -51,20 +56,18 @@ def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x
     links, v = inputs.links, inputs.v
     at = linearisation(tree, links, inputs.q, v, jnp.zeros_like(v), inputs.varied(changing), local=False, walk=batch)
     body = at.kin.bodies
-    rotation, position, spin, velocity = _parts(-cotangent, tree)
+    by = motion_of(-cotangent.reshape(18, len(tree.bodies), *cotangent.shape[1:]))
     own = body.position, body.spin, body.velocity, *columns(body.rotation)
-    by_own = position, spin, velocity, *columns(rotation)
+    by_own = by.position, by.spin, by.velocity, *columns(by.rotation)
     torque = functools.reduce(add, map(cross, own, by_own))
-    nothing: Vector = (jnp.zeros_like(spin[0]),) * 3
-    still: Column = nothing, nothing
-    felt = Wrenches(still, still, (add(spin, cross(body.position, velocity)), velocity), (torque, position))
+    still: Column = by.spin_rate, by.acceleration
+    felt = Wrenches(still, still, (add(by.spin, cross(body.position, by.velocity)), by.velocity), (torque, by.position))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, still, jnp.zeros_like(v))
     rest = jax.tree.map(jnp.zeros_like, inputs)
     by_links = Links(joints, rest.links.mass, rest.links.inertia, rest.links.weight)
     return cotangent, jax.tree.leaves(rest._replace(links=by_links, q=by_q, v=by_v))
 
 
-def _parts(x: Array, tree: Tree) -> tuple[Matrix, Vector, Vector, Vector]:
-    """Rotations, positions, spins and velocities `(bodies, ...)` of all bodies, which are stacked in `x`."""
-    entries: Any = tuple(x.reshape(18, len(tree.bodies), *x.shape[1:]))
+def _parts(entries: tuple[Array, ...]) -> tuple[Matrix, Vector, Vector, Vector]:
+    """Rotations, positions, spins and velocities."""
     return entries[:9], entries[9:12], entries[12:15], entries[15:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -25,13 +26,13 @@ from jmbs.multibody.closing import Closing, Loops, by_joint, closing_jacobian, d
 from jmbs.multibody.closing_adjoint import closing_gradient
 from jmbs.multibody.dynamics import factorised
 from jmbs.multibody.implicit import Equations, solution
-from jmbs.multibody.joints import Column
+from jmbs.multibody.joints import Column, sum_of
 from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, turned_inertias, wrenches_of
 from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import add
+from jmbs.spatial import Symmetric
 
 DENSE_ROWS = 24
 """Up to so many rows the systems of a batch are solved together, without regard to zeros in them."""
@@ -80,97 +81,144 @@ def closed_dynamics(
     loads: Float[Array, "bodies 6"] | None = None,
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
     """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
-    equations = Equations(
-        closed.tree,
-        functools.partial(_residual, closed),
-        functools.partial(_value, closed),
-        functools.partial(_solve, closed),
-        functools.partial(_pull, closed),
-    )
-    n_v = closed.tree.n_velocities
-    x = solution(equations, Inputs(links, q, v, forces, loads, closure), n_v + len(closure.drift))
+    n_v, inputs = closed.tree.n_velocities, Inputs(links, q, v, forces, loads, closure)
+    x = solution(_equations(closed, _value), inputs, n_v + len(closure.drift))
     return x[:n_v], x[n_v:]
 
 
+def closing_impulse(
+    closed: ClosedTree, links: Links, q: tuple[Array, ...], joints: Closing, rows: Float[Array, " m"]
+) -> Float[Array, " n_v"]:
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
+    tree = closed.tree
+    still = jnp.zeros(tree.n_velocities, rows.dtype)
+    closure = LoopInputs(joints, jnp.zeros(len(closed.loops.rates), rows.dtype), rows)
+    # Without motion and weight, the accelerations that annul a drift are those of an impulse.
+    inputs = Inputs(links.weightless, q, still, still, None, closure)
+    return solution(_equations(closed, _impulse), inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
+
+
+def _equations(closed: ClosedTree, value: Callable) -> Equations:
+    return Equations(
+        closed.tree,
+        functools.partial(_residual, closed),
+        functools.partial(value, closed),
+        functools.partial(_solve, closed),
+        functools.partial(_pull, closed),
+    )
+
+
 def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
-    tree, (_, q, v, forces, _, closure) = closed.tree, inputs
+    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
-    kin = kinematics(tree, inputs.links, q, v, dv, walk=True, differentiable=True)
-    needed = _needed(closed, inputs, kin, multipliers)
+    kin = kinematics(tree, links, q, v, dv, walk=True, differentiable=True)
+    joints = closure.joints.in_components()
+    needed = _needed(closed, inputs, kin, joints, body_wrenches(links, kin), multipliers)
     rest = generalised_forces(tree, kin, needed, walk=True) - forces
-    return jnp.concatenate([rest, _drift(closed, kin, closure)])
+    return jnp.concatenate([rest, _drift(closed, kin, joints, closure)])
 
 
 def _value(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
-    tree, kin = closed.tree, kinematics(closed.tree, inputs.links, inputs.q, inputs.v, walk=batch)
-    needed = _needed(closed, inputs, kin, None)
-    free = inputs.forces - generalised_forces(tree, kin, needed, walk=batch)
-    return _solution(closed, batch, inputs, kin, free, -_drift(closed, kin, inputs.closure))
+    tree, (links, q, v, forces, _, closure) = closed.tree, inputs
+    kin, joints = kinematics(tree, links, q, v, walk=batch), closure.joints.in_components()
+    inertia = turned_inertias(links, kin)
+    needed = _needed(closed, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
+    free = forces - generalised_forces(tree, kin, needed, walk=batch)
+    rates = -_drift(closed, kin, joints, closure)
+    return _solution(closed, batch, links, kin, joints, inertia, free, rates)
+
+
+def _impulse(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
+    """The same without motion, weight and forces."""
+    links, q, v, _, _, closure = inputs
+    kin, joints = kinematics(closed.tree, links, q, v, walk=batch), closure.joints.in_components()
+    return _solution(closed, batch, links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
 
 
 def _solve(closed: ClosedTree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
-    n_v = closed.tree.n_velocities
-    kin = kinematics(closed.tree, inputs.links, inputs.q, inputs.v, walk=batch)
-    return _solution(closed, batch, inputs, kin, rhs[:n_v], rhs[n_v:])
+    n_v, links = closed.tree.n_velocities, inputs.links
+    kin, joints = kinematics(closed.tree, links, inputs.q, inputs.v, walk=batch), inputs.closure.joints.in_components()
+    return _solution(closed, batch, links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
 
 
 def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
     n_v, (links, q, v, _, loads, closure) = closed.tree.n_velocities, inputs
-    dv, multipliers = x[:n_v], x[n_v:]
+    dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
     at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False, walk=batch)
-    weights = _solution(closed, batch, inputs, at.kin, cotangent[:n_v], cotangent[n_v:])
+    inertia = turned_inertias(links, at.kin)
+    weights = _solution(closed, batch, links, at.kin, joints, inertia, cotangent[:n_v], cotangent[n_v:])
     mu = twists_of(closed.tree, at, weights[:n_v])
     felt, by_joints, by_efforts = closing_gradient(
-        at.kin.bodies, mu, closed.loops, closure.joints, closure.efforts, multipliers, weights[n_v:]
+        at.kin.bodies, mu, closed.loops, joints, closure.efforts, multipliers, weights[n_v:]
     )
     by_links, by_q, by_v, by_loads = power_gradient(closed.tree, links, at, loads, weights[:n_v], mu, felt)
-    by_closure = LoopInputs(by_joints, by_efforts, weights[n_v:])
+    by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:])
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 
 
-def _needed(closed: ClosedTree, inputs: Inputs, kin: TreeMotion, multipliers: Array | None) -> Column:
-    """What bodies need beyond loads and what loop joints transmit, along tangents and, if given, by multipliers."""
-    loops, closure = closed.loops, inputs.closure
-    joints = closure.joints
-    n = len(loops.bodies)
-    wrenches = by_joint(joints.inverse, -closure.efforts, loops.rates, n)
+def _needed(
+    closed: ClosedTree, inputs: Inputs, kin: TreeMotion, joints: Closing, wrenches: Column, multipliers: Array | None
+) -> Column:
+    """What bodies need beyond loads and what loop joints transmit, along tangents and, if given, by multipliers.
+
+    **Arguments:** `wrenches` that their motion needs.
+    """
+    loops, n = closed.loops, len(closed.loops.bodies)
+    transmitted = by_joint(joints.inverse, -inputs.closure.efforts, loops.rates, n)
     if multipliers is not None:
-        more = by_joint(joints.normal, multipliers, loops.rows, n)
-        wrenches = add(wrenches[0], more[0]), add(wrenches[1], more[1])
-    needed = less_loads(kin, body_wrenches(inputs.links, kin), inputs.loads)
-    return less_transmitted(kin.bodies, loops, joints, needed, wrenches)
+        transmitted = sum_of([transmitted, by_joint(joints.normal, multipliers, loops.rows, n)])
+    return less_transmitted(kin.bodies, loops, joints, less_loads(kin, wrenches, inputs.loads), transmitted)
 
 
-def _drift(closed: ClosedTree, kin: TreeMotion, closure: LoopInputs) -> Array:
+def _drift(closed: ClosedTree, kin: TreeMotion, joints: Closing, closure: LoopInputs) -> Array:
     """The rate of the rows, as fast as the velocities of `kin` change."""
-    gap = gaps(kin.bodies, closed.loops, closure.joints)
-    return drift(gap, closed.loops, closure.joints) + closure.drift
+    return drift(gaps(kin.bodies, closed.loops, joints), closed.loops, joints) + closure.drift
 
 
-def _solution(closed: ClosedTree, batch: bool, inputs: Inputs, kin: TreeMotion, forces: Array, rates: Array) -> Array:
-    """`(a, mu)` with `M a + J^T mu = forces` and `J a = rates`."""
+def _solution(
+    closed: ClosedTree,
+    batch: bool,
+    links: Links,
+    kin: TreeMotion,
+    joints: Closing,
+    inertia: Symmetric,
+    forces: Array | None,
+    rates: Array,
+) -> Array:
+    """`(a, mu)` with `M a + J^T mu = forces` (None: zero) and `J a = rates`."""
     tree, rows = closed.tree, closed.rows
-    entries = closing_jacobian(tree, kin, closed.loops, inputs.closure.joints, closed.jacobian)
+    entries = closing_jacobian(tree, kin, closed.loops, joints, closed.jacobian)
     if batch:
-        return _solution_of_many(closed, inputs.links, kin, entries, forces, rates)
-    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, inputs.links, kin)
+        return _solution_of_many(closed, links, kin, entries, inertia, forces, rates)
+    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, links, kin)
     response = jax.vmap(inverse)(closed.jacobian.at(entries, closed.coloured))
     A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
-    a = inverse(forces)
+    a = jnp.zeros(tree.n_velocities, rates.dtype) if forces is None else inverse(forces)
     multipliers = block_solver(rows, A)(J @ a - rates)
     return jnp.concatenate([a - inverse(multipliers @ J), multipliers])
 
 
 def _solution_of_many(
-    closed: ClosedTree, links: Links, kin: TreeMotion, entries: Float[Array, "m w b"], forces: Array, rates: Array
+    closed: ClosedTree,
+    links: Links,
+    kin: TreeMotion,
+    entries: Float[Array, "m w b"],
+    inertia: Symmetric,
+    forces: Array | None,
+    rates: Array,
 ) -> Array:
     """The same with a batch axis, last; `entries` of J."""
     tree, rows, J = closed.tree, closed.rows, closed.jacobian
-    factor = articulated_factor(tree, links, kin)
-    right = jnp.concatenate([forces[:, None], jnp.swapaxes(J.at(entries, closed.coloured), 0, 1)], axis=1)
-    response = articulated_solve(tree, factor, right)
-    a, response = response[:, 0], response[:, 1:]
-    A, gap = J.times(entries, response), J.times(entries, a) - rates
+    factor = articulated_factor(tree, links, kin, inertia)
+    columns = jnp.swapaxes(J.at(entries, closed.coloured), 0, 1)
+    given = [] if forces is None else [forces[:, None]]
+    response = articulated_solve(tree, factor, jnp.concatenate([*given, columns], axis=1))
+    if forces is None:
+        a, gap = jnp.zeros_like(response[:, 0]), -rates
+    else:
+        a, response = response[:, 0], response[:, 1:]
+        gap = J.times(entries, a) - rates
+    A = J.times(entries, response)
     if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
         multipliers = definite_solver_of_many(A)(gap)
         return jnp.concatenate([a - products(response, multipliers), multipliers])

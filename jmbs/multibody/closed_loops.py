@@ -19,12 +19,10 @@ from jmbs.multibody.recognise import JointParts, Recognised
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedLoops:
     """**Arguments:** `friction` of the joints, as a function of their rates; `kept_source`: where the rates of the kept
-    slots come from among these, friction's entropy production, and zero; `elements`: by group, where the joints'
-    elements are in the tree's state, block and rows."""
+    slots come from among these, friction's entropy production, and zero."""
 
     friction: tuple[FrictionSource, ...]
     kept_source: np.ndarray
-    elements: tuple[tuple[int, np.ndarray], ...]
 
 
 def closed_loops(
@@ -33,7 +31,6 @@ def closed_loops(
     recognised: Recognised,
     loops: tuple[LoopGroup, ...],
     others: tuple[int, ...],
-    kept: tuple[int, ...],
     kept_slots: np.ndarray,
 ) -> ClosedLoops | None:
     """See `ClosedLoops`; None where something else is beside the tree.
@@ -57,11 +54,18 @@ def closed_loops(
         source.update({int(slot): int(first) + k for k, slot in enumerate(slots)})
     nothing = int(freedom.sum()) + len(entropies)
     kept_source = np.array([source.get(int(slot), nothing) for slot in kept_slots], dtype=int)
-    where = [plan.state_of[plan.junction_of[joint.constraint, "q_r"]] for joint in in_order]
-    count = np.cumsum([0, *(len(g.bodies) for g in loops)])
+    return ClosedLoops(friction, kept_source)
+
+
+def loop_elements(
+    plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], kept: tuple[int, ...]
+) -> tuple[tuple[int, np.ndarray], ...]:
+    """By group, where the joints' elements are in the tree's state: block and rows."""
+    joints = _in_order(plan, recognised, groups)
+    where = [plan.state_of[plan.junction_of[joint.constraint, "q_r"]] for joint in joints]
+    count = np.cumsum([0, *(len(g.bodies) for g in groups)])
     by_group = [where[i:j] for i, j in itertools.pairwise(count)]
-    elements = tuple((kept.index(part[0][0]), np.array([row for _, row in part])) for part in by_group)
-    return ClosedLoops(friction, kept_source, elements)
+    return tuple((kept.index(part[0][0]), np.array([row for _, row in part])) for part in by_group)
 
 
 def closing_loops(

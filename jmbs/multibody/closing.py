@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.linear import SparseRows
-from jmbs.multibody.joints import Column, evaluated_once
+from jmbs.multibody.joints import Column, Frame, entries_of, evaluated_once
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.loops import Split
@@ -28,16 +28,20 @@ from jmbs.multibody.mass_matrix import about_origin
 from jmbs.multibody.paths import select, taken
 from jmbs.multibody.tree import Tree
 from jmbs.spatial import (
+    Matrix,
     Motion,
     Vector,
     add,
+    axial,
     cross,
-    matrix,
+    multiply,
+    multiply_transposed,
     power,
+    scale,
     subtract,
     times,
+    transpose,
     transposed_times,
-    vector,
 )
 from jmbs.static_places import entries_at, sums_at
 
@@ -56,12 +60,22 @@ class Loops:
 
 
 class Closing(NamedTuple):
-    """The parameters of these joints, in axes of their second bodies: `place` (n, ...) of the joint's frame, m; the
-    columns `normal` (m, ...) of W, orthonormal by joint; the rows `inverse` (k, ...) of S^+."""
+    """The parameters of these joints, in axes of their second bodies and in either form of `jmbs.spatial`: `place` (n,)
+    of the joint's frame, m; the columns `normal` (m,) of W, orthonormal by joint; the rows `inverse` (k,) of S^+."""
 
     place: Vector
     normal: Column
     inverse: Column
+
+    def in_components(self) -> Closing:
+        """From arrays, which may have a batch axis, last."""
+        pair = lambda column: (entries_of(column[0], 3), entries_of(column[1], 3))  # noqa: E731
+        return Closing(entries_of(self.place, 3), pair(self.normal), pair(self.inverse))
+
+    def in_arrays(self) -> Closing:
+        """From components."""
+        pair = lambda column: (jnp.stack(column[0], axis=1), jnp.stack(column[1], axis=1))  # noqa: E731
+        return Closing(jnp.stack(self.place, axis=1), pair(self.normal), pair(self.inverse))
 
 
 def loops_of(groups: tuple[LoopGroup, ...]) -> Loops:
@@ -71,18 +85,18 @@ def loops_of(groups: tuple[LoopGroup, ...]) -> Loops:
     return Loops(np.concatenate([g.bodies for g in groups]), np.repeat(joints, 6 - rates), np.repeat(joints, rates))
 
 
-def closing_of(frames: list[Float[Array, "n 3 4"]], splits: list[Split]) -> Closing:
-    """**Arguments:** by group, the joints' frames in their second bodies, and how they split the space of twists."""
-    frame = jnp.concatenate(frames)
+def closing_of(frame: Float[Array, "n 3 4"], splits: list[Split]) -> Closing:
+    """In arrays, from the joints' frames in their second bodies, and how they split the space of twists, by group."""
+    axes = jnp.split(frame[:, None, :, :3], np.cumsum([len(s.normal) for s in splits])[:-1])
 
     def turned(parts: list[Float[Array, "n m 6"]]) -> Column:
-        rows = jnp.concatenate([part.reshape(-1, 6) for part in parts])
-        axes = [jnp.repeat(f[..., :3], part.shape[1], axis=0) for f, part in zip(frames, parts, strict=True)]
-        R = matrix(jnp.concatenate(axes))
-        return times(R, vector(rows[:, :3])), times(R, vector(rows[:, 3:]))
+        pairs = [x.reshape(*x.shape[:2], 2, 3) for x in parts]
+        rows = [multiply_transposed(x, R).reshape(-1, 2, 3) for x, R in zip(pairs, axes, strict=True)]
+        whole = jnp.concatenate(rows)
+        return whole[:, 0], whole[:, 1]
 
     normal, inverse = [jnp.swapaxes(s.normal, 1, 2) for s in splits], [s.inverse for s in splits]
-    return Closing(vector(frame[..., 3]), turned(normal), turned(inverse))
+    return Closing(frame[..., 3], turned(normal), turned(inverse))
 
 
 class Gap(NamedTuple):
@@ -113,9 +127,49 @@ def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
     return Gap((own(twist[0]), own(twist[1])), (own(rate[0]), own(rate[1])), own(second.spin))
 
 
-def rates_and_rows(gap: Gap, loops: Loops, closing: Closing) -> tuple[Float[Array, "k *b"], Float[Array, "m *b"]]:
-    """Rates `u` and rows `r` of all joints."""
-    return -power(closing.inverse, taken(gap.twist, loops.rates)), power(closing.normal, taken(gap.twist, loops.rows))
+def rates_and_rows(twist: Column, loops: Loops, closing: Closing) -> tuple[Array, Array]:
+    """Rates `u` `(k, ...)` and rows `r` `(m, ...)` of all joints, from `g`."""
+    return -power(closing.inverse, taken(twist, loops.rates)), power(closing.normal, taken(twist, loops.rows))
+
+
+class Residuals(NamedTuple):
+    """How far joints are from closed. Of velocities: `rates` (k,) of the joints and the `rows` (m,). Of poses, to first
+    order, rad and m: what motion of the joints would close, `along` (k,), as rates; and the rest, `normal` (m,), of
+    which the rows are the rate."""
+
+    rates: Array
+    rows: Array
+    along: Array
+    normal: Array
+
+
+def residuals(motion: Motion, first: Frame, second: Frame, element: Frame, loops: Loops, closing: Closing) -> Residuals:
+    """See `Residuals`.
+
+    **Arguments:** the joints' frames in their first and second bodies, and the motion between these frames that their
+    `element` stands for.
+    """
+    # Where the first body would have the second one's joint frame, and how it would have that body turned.
+    reach = add(first[1], times(first[0], element[1]))
+    wanted = multiply_transposed(multiply(first[0], element[0]), second[0])
+
+    def residual(bodies: Places, place: Vector, reach: Vector, wanted: Matrix) -> tuple[Column, Column]:
+        one, two = ends(motion, loops, bodies)
+        turn = multiply(transpose(two.rotation), multiply(one.rotation, wanted))
+        here, there = (add(at.position, times(at.rotation, x)) for at, x in ((one, reach), (two, place)))
+        opening = scale(0.5, axial(turn)), transposed_times(two.rotation, subtract(here, there))
+        return _gap(one, two, place).twist, opening
+
+    twist, opening = once(motion)(residual, loops.bodies, closing.place, reach, wanted)
+    rates, rows = rates_and_rows(twist, loops, closing)
+    along, normal = rates_and_rows(opening, loops, closing)
+    return Residuals(rates, rows, along, normal)
+
+
+def split_pose(poses: Float[Array, "n 3 4 *b"]) -> Frame:
+    """Poses as frames in components."""
+    entries = entries_of(poses.reshape(len(poses), 12, *poses.shape[3:]), 12)
+    return tuple(x for i, x in enumerate(entries) if i % 4 < 3), entries[3::4]
 
 
 def drift(gap: Gap, loops: Loops, closing: Closing) -> Float[Array, "m *b"]:
@@ -130,8 +184,8 @@ def drift(gap: Gap, loops: Loops, closing: Closing) -> Float[Array, "m *b"]:
 
 def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Column:
     """For each of n joints the sum of its columns times their factors; `joints` says whose they are, in order."""
-    angular, linear = (tuple(sums_at(x * factors, joints, n) for x in part) for part in columns)
-    return angular, linear
+    terms = scale(factors, columns[0]), scale(factors, columns[1])
+    return jax.tree.map(lambda x: sums_at(x, joints, n), terms)
 
 
 def closing_jacobian(
@@ -147,12 +201,13 @@ def closing_jacobian(
         _, second = ends(kin.bodies, loops, bodies)
         reach = add(second.position, times(second.rotation, place))
         angular, linear = (times(second.rotation, x) for x in normal)
-        wrench = add(angular, cross(reach, linear)), linear
-        angular, linear = (tuple(x[:, None] for x in part) for part in wrench)
+        wrench = jax.tree.map(lambda x: x[:, None], (add(angular, cross(reach, linear)), linear))
         allowed = jax.tree.map(lambda x: x[None] if places.dense else entries_at(x, at), columns)
-        return sign * power((angular, linear), allowed)
+        return sign * power(wrench, allowed)
 
-    sign = jnp.asarray(signs.reshape(signs.shape + (1,) * (kin.bodies.spin[0].ndim - 1)), kin.bodies.spin[0].dtype)
+    some = jax.tree.leaves(kin.bodies.spin)[0]
+    batch = some.shape[1:] if isinstance(kin.bodies.spin, tuple) else ()
+    sign = jnp.asarray(signs.reshape(signs.shape + (1,) * len(batch)), some.dtype)
     return once(kin.bodies)(row, of_rows, at, sign, taken(closing.place, loops.rows), closing.normal)
 
 
@@ -162,7 +217,6 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     **Arguments:** `needed`: world axes, about centres of mass; `wrenches` (n, ...), the second bodies' axes, about the
     joint's frame.
     """
-    torque, force = needed
 
     def given(bodies: Places, place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
         first, second = ends(motion, loops, bodies)
@@ -174,7 +228,8 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     on_first, on_second, push = once(motion)(given, loops.bodies, closing.place, *wrenches)
     first, second = loops.bodies.T
     gathered = lambda x, y, z: x + sums_at(y, first, len(x)) - sums_at(z, second, len(x))  # noqa: E731
-    return tuple(map(gathered, torque, on_first, on_second)), tuple(map(gathered, force, push, push))
+    torque, force = needed
+    return jax.tree.map(gathered, torque, on_first, on_second), jax.tree.map(gathered, force, push, push)
 
 
 def ends(motion: Motion, loops: Loops, bodies: Places) -> tuple[Motion, Motion]:
@@ -193,11 +248,18 @@ def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:
     if not grounded:
         return Motion(rotation, *vectors)
     on = bodies >= 0
-    unit = tuple(jnp.full_like(x, entry) for x, entry in zip(rotation, np.eye(3).ravel(), strict=True))
     still = jax.tree.map(jnp.zeros_like, vectors)
-    return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit, *still))
+    return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit_like(rotation), *still))
+
+
+def unit_like(rotation: Matrix) -> Matrix:
+    """Unit matrices in the form and shape of rotations."""
+    if not isinstance(rotation, tuple):
+        return jnp.broadcast_to(jnp.eye(3, dtype=rotation.dtype), rotation.shape)
+    return tuple(jnp.full_like(x, entry) for x, entry in zip(rotation, np.eye(3).ravel(), strict=True))
 
 
 def once(motion: Motion) -> Callable:
     """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
-    return evaluated_once if motion.spin[0].ndim > 1 else lambda function, *args: function(*args)
+    many = isinstance(motion.spin, tuple) and motion.spin[0].ndim > 1
+    return evaluated_once if many else lambda function, *args: function(*args)

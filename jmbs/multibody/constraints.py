@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Power
-from jmbs.linear import BlockTridiagonal, saddle_solver, sparse_matrix
+from jmbs.linear import saddle_solver, sparse_matrix
 from jmbs.multibody.couplings import (
     Geometry,
     Others,
@@ -32,7 +32,6 @@ from jmbs.multibody.couplings import (
     with_free,
 )
 from jmbs.multibody.dynamics import forward_dynamics, mass_solver
-from jmbs.multibody.kinematics import kinematics
 from jmbs.multibody.loops import Split, balancing, jacobian
 from jmbs.multibody.row_blocks import block_solver, by_colour, in_blocks
 
@@ -43,31 +42,19 @@ if TYPE_CHECKING:
 
 class TreeRates(NamedTuple):
     """Left-trivialised `velocity` of the tree's state, the account as in `jmbs.ephs.Rates`; rates `dv` of the tree's
-    velocities; what the couplings were, None without any."""
+    velocities."""
 
     velocity: Float[Array, " n"]
     power: Power
     dv: Float[Array, " n_v"]
-    couplings: Couplings | None
 
 
-class Couplings(NamedTuple):
-    """**Arguments:** what the `others` say; the condensed rows as functions of rates, `linear`, and their
-    `multipliers`, both None without constraints."""
-
-    others: Others
-    linear: Linear | None
-    multipliers: Float[Array, " m"] | None
-
-
-class Linear(NamedTuple):
-    """How rates enter the condensed rows: of the tree's velocities `J`, of kept stored efforts, of free efforts; and
-    `A`, how fast multipliers reduce the rows, in the blocks of the `RowPlan`."""
+class Matrices(NamedTuple):
+    """How rates enter the condensed rows: of the tree's velocities `J`, of kept stored efforts, of free efforts."""
 
     J: Float[Array, "m n_v"]
     kept: Float[Array, "m kept"]
     free: Float[Array, "m z"]
-    A: BlockTridiagonal
 
 
 def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
@@ -79,21 +66,22 @@ def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeR
     forces, loads = given_forces(dae, o, forces)
     dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)
     kept, work = -o.flow[layout.kept_slots], jnp.zeros((), dae.dtype)
-    linear = multipliers = None
+    multipliers = None
     if layout.other_rows.size:
         drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
         drift = drift + dae.reference.transport(o.efforts, all_rows(dae, o.rows))[layout.other_rows]
         drift = drift if stabilisation is None else drift + stabilisation
         inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
-        linear = linearised(dae, t, y, geometry, push, inverse_mass)
+        matrices = constraint_matrices(dae, t, y, geometry, push)
         splits = [loop.split for loop in geometry.loops]
         change = -condensed(layout, splits, drift)
-        _, multipliers = multiplier_solver(layout, linear)(-o.flow[layout.free_slots], change)
-        dv = dv - inverse_mass(multipliers @ linear.J)
-        kept = kept - multipliers @ linear.kept
+        solve = multiplier_solver(dae, geometry, matrices, inverse_mass)
+        _, multipliers = solve(-o.flow[layout.free_slots], change)
+        dv = dv - inverse_mass(multipliers @ matrices.J)
+        kept = kept - multipliers @ matrices.kept
         work = -(multipliers @ condensed(layout, splits, o.rows))
     power = power_of(dae, o, production, known, work, general_multipliers(dae, multipliers))
-    return TreeRates(dae.velocity(v, dv, production, kept), power, dv, Couplings(o, linear, multipliers))
+    return TreeRates(dae.velocity(v, dv, production, kept), power, dv)
 
 
 def _drift(dae: TreeDAE, t, o: Others, change: Geometry) -> Float[Array, " m"]:
@@ -146,31 +134,31 @@ def general_multipliers(dae: TreeDAE, multipliers: Array | None) -> Float[Array,
     return rows if multipliers is None else rows.at[general].set(multipliers[: len(general)])
 
 
-def linearised(
-    dae: TreeDAE, t, y: Own, geometry: Geometry, push: Callable, inverse_mass: Callable[[Array], Array]
-) -> Linear:
-    """The condensed rows as linear functions of rates, and what multipliers do to them; `push`: see `geometry_of`."""
-    layout, plan = dae.layout, dae.reference.plan
+def constraint_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Callable) -> Matrices:
+    """The condensed rows as linear functions of rates; `push`: how the geometry changes with `y`, see `geometry_of`."""
+    layout = dae.layout
     J, kept, free = _general_matrices(dae, t, y, geometry, push)
     if layout.loops:
-        kin = kinematics(layout.tree, dae.links, dae.elements(y), y[-1][0])
-        closing = jacobian(layout.tree, layout.loops, geometry.loops, kin)
+        closing = jacobian(layout.tree, layout.loops, geometry.loops, dae.motion(y))
         J = jnp.concatenate([J, closing])
         kept, free = (jnp.pad(x, ((0, len(closing)), (0, 0))) for x in (kept, free))
+    return Matrices(J, kept, free)
+
+
+def multiplier_solver(
+    dae: TreeDAE, geometry: Geometry, matrices: Matrices, inverse_mass: Callable[[Array], Array]
+) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """See `jmbs.linear.saddle_solver`: a function of right-hand sides for free efforts' rates and multipliers."""
+    layout, plan, (J, kept, free) = dae.layout, dae.reference.plan, matrices
     response = jax.vmap(inverse_mass)(by_colour(layout.rows, J))
     A = in_blocks(layout.rows, jnp.matmul(J, response.T, precision="highest"))
     which = tuple(i for i in layout.kept if i in plan.constrained_blocks)
     if which:
         C_stored = jnp.zeros((J.shape[0], plan.n_stored), dae.dtype).at[:, layout.kept_slots].set(kept)
         A = A._replace(diagonal=A.diagonal + dae.reference.compliance(geometry.x, C_stored, which))
-    return Linear(J, kept, free, A)
-
-
-def multiplier_solver(layout: Layout, linear: Linear) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """See `jmbs.linear.saddle_solver`: a function of right-hand sides for free efforts' rates and multipliers."""
     if len(layout.rows.blocks) == 1:
-        return saddle_solver(linear.A.diagonal[0], linear.free)
-    inverse = block_solver(layout.rows, linear.A)
+        return saddle_solver(A.diagonal[0], free)
+    inverse = block_solver(layout.rows, A)
     return lambda b1, b2: (b1, -inverse(b2))
 
 

@@ -14,8 +14,10 @@ from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
 from jmbs.multibody.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
+from jmbs.static_places import entries_at, sums_at, sums_of_parts, with_entries
 
 if TYPE_CHECKING:
+    from jmbs.multibody.kinematics import TreeMotion
     from jmbs.multibody.tree_dae import Own, TreeDAE
 
 
@@ -47,14 +49,20 @@ class Others(NamedTuple):
     rows: Float[Array, " m"]
 
 
-def geometry_of(dae: TreeDAE, y: Own) -> Geometry:
-    """See `Geometry`."""
+def geometry_of(dae: TreeDAE, y: Own, motion: TreeMotion | None = None) -> Geometry:
+    """See `Geometry`; `motion`: of the bodies, where it is at hand."""
     reference, layout = dae.reference, dae.layout
-    x, twist = dae.expanded(y)
-    stored = reference.stored_efforts(x, layout.others).at[layout.body_slots].set(twist)
+    x, twist = dae.expanded(y, motion)
+    stored = stored_with(dae, x, twist)
     structure = reference.structures(x, layout.others)
     loops = loop_rows(layout.loops, dae.splits, structure)
     return Geometry(x, stored, structure, loops, known_efforts(dae, y[-1][0], loop_rates(layout.loops, loops, twist)))
+
+
+def stored_with(dae: TreeDAE, x: tuple[Array, ...], twist: Float[Array, "bodies 6"]) -> Float[Array, " stored"]:
+    """Efforts at storages with the bodies' velocities in place; without those that only the tree knows."""
+    stored = dae.reference.stored_efforts(x, dae.layout.others)
+    return with_entries(stored, dae.layout.body_slots.ravel(), twist.ravel())
 
 
 def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Others:
@@ -84,9 +92,11 @@ def direct_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, 
     """The same without those that act at the rates of loop joints."""
     layout = dae.layout
     inside = layout.rate_slots >= dae.reference.plan.n_stored
-    forces = forces.at[np.flatnonzero(inside)].add(-o.flow[layout.rate_slots[inside]])
-    forces = forces.at[layout.sprung].add(-o.efforts[layout.spring_slots])
-    return forces, -o.flow[layout.body_slots]
+    taken = [
+        (entries_at(o.flow, layout.rate_slots[inside]), np.flatnonzero(inside)),
+        (entries_at(o.efforts, layout.spring_slots), layout.sprung),
+    ]
+    return forces - sums_of_parts(taken, len(forces), dae.dtype), -entries_at(o.flow, layout.body_slots)
 
 
 def power_of(
@@ -107,14 +117,13 @@ def known_efforts(dae: TreeDAE, v: Float[Array, " n_v"], rates: list[Float[Array
     """Efforts at junctions without storage that are joint rates, of the tree and of loops by group; else zero."""
     plan, slots = dae.reference.plan, dae.layout.rate_slots
     inside = slots >= plan.n_stored
-    known = jnp.zeros(plan.n_free, dae.dtype).at[slots[inside] - plan.n_stored].set(v[np.flatnonzero(inside)])
-    for group, rate in zip(dae.layout.loops, rates, strict=True):
-        known = known.at[group.rates - plan.n_stored].set(rate)
-    return known
+    parts = [(entries_at(v, np.flatnonzero(inside)), slots[inside] - plan.n_stored)]
+    parts += [(rate, group.rates - plan.n_stored) for group, rate in zip(dae.layout.loops, rates, strict=True)]
+    return sums_of_parts(parts, plan.n_free, dae.dtype)
 
 
 def with_free(dae: TreeDAE, known: Array, free: Array) -> Float[Array, " free"]:
-    return known.at[dae.layout.free_slots - dae.reference.plan.n_stored].set(free)
+    return with_entries(known, dae.layout.free_slots - dae.reference.plan.n_stored, free)
 
 
 def _free_efforts(dae: TreeDAE, t, geometry: Geometry) -> Float[Array, " z"]:
@@ -142,15 +151,18 @@ def _outer(dae: TreeDAE):
 
 def all_efforts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> Float[Array, " efforts"]:
     """All efforts in the numbering of the reference plan; `free`: those that only the rows give."""
-    return jnp.concatenate(effort_parts(dae, t, geometry, free))
+    reference = dae.reference
+    stored, known = reference.stored_efforts(geometry.x), with_free(dae, geometry.known, free)
+    return reference.expand(t, reference.structures(geometry.x), stored, known)
 
 
 def effort_parts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> tuple[Array, Array, Array]:
-    """The same in three: efforts at storages, at junctions without storage, and those that follow from these."""
+    """The same in three: efforts at storages, at junctions without storage, and those that follow from these; without
+    the forces of storages that only the tree knows."""
     reference = dae.reference
-    stored, known = reference.stored_efforts(geometry.x), with_free(dae, geometry.known, free)
-    e = reference.expand(t, reference.structures(geometry.x), stored, known)
-    return stored, known, e[len(stored) + len(known) :]
+    known = with_free(dae, geometry.known, free)
+    e = reference.expand(t, reference.structures(geometry.x), geometry.stored, known)
+    return geometry.stored, known, e[len(geometry.stored) + len(known) :]
 
 
 def _looks(drive) -> bool:
@@ -163,4 +175,4 @@ def _looks(drive) -> bool:
 
 def all_rows(dae: TreeDAE, values: Array) -> Float[Array, " rows"]:
     """Values of the rows beyond the tree, in the numbering of the reference plan; zero on the tree's."""
-    return jnp.zeros(dae.reference.plan.n_rows, dae.dtype).at[dae.layout.other_rows].set(values)
+    return sums_at(values, dae.layout.other_rows, dae.reference.plan.n_rows)

@@ -21,7 +21,14 @@ from jmbs.multibody.batches import Inputs
 from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, mass_matrix
+from jmbs.multibody.mass_matrix import (
+    body_wrenches,
+    generalised_forces,
+    less_loads,
+    mass_matrix,
+    turned_inertias,
+    wrenches_of,
+)
 from jmbs.multibody.tree import Links, Tree
 
 DENSE_LIMIT = 256
@@ -73,10 +80,11 @@ def _residual(tree: Tree, inputs: Inputs, dv: Array) -> Array:
 def _rates(tree: Tree, batch: bool, inputs: Inputs) -> Array:
     links, q, v, forces, loads, _ = inputs
     kin = kinematics(tree, links, q, v, local=True, walk=batch)
-    needed = _needed(links, kin, loads)
+    inertia = turned_inertias(links, kin)
+    needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
     if _dense(tree, batch):
         return factorised(tree, links, kin)(forces - generalised_forces(tree, kin, needed))
-    return articulated_accelerations(tree, links, kin, needed, forces)[0]
+    return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]
 
 
 def _solve(tree: Tree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
@@ -100,7 +108,7 @@ def _solution(tree: Tree, links: Links, kin: TreeMotion, batch: bool, rhs: Array
     """`M^-1 rhs`, and the twists of bodies that moved with it where they come for free."""
     if _dense(tree, batch):
         return factorised(tree, links, kin)(rhs), None
-    return articulated_accelerations(tree, links, kin, None, rhs)
+    return articulated_accelerations(tree, links, kin, rhs, turned_inertias(links, kin))
 
 
 def factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
@@ -108,7 +116,7 @@ def factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], A
     if _dense(tree, batch=False):
         lower = cholesky(mass_matrix(tree, links, kin))
         return lambda rhs: cholesky_solve(lower, rhs[:, None])[:, 0]
-    return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin))
+    return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin, turned_inertias(links, kin)))
 
 
 def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.dae import total_energy
 from jmbs.linear import saddle_solver
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import no_production
@@ -38,14 +37,12 @@ def held_by_gears(dae: TreeDAE, y: Own, dv: Float[Array, " n_v"], stabilisation:
     return dv + change, -(multipliers @ _rows(dae, y[-1][0]))
 
 
-def geared_projection(dae: TreeDAE, y: Own) -> tuple[Own, Float[Array, ""]]:
+def geared_projection(dae: TreeDAE, y: Own) -> Own:
     """See `jmbs.multibody.projection.project`; one step, since gears bind coordinates as they bind velocities."""
     response = _response(dae, y)
     step, change = (response(rows)[0] for rows in (_gaps(dae, y), _rows(dae, y[-1][0])))
     nothing = jnp.zeros(len(dae.layout.kept_slots), dae.dtype)
-    moved = dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), nothing))
-    before, after = (total_energy(dae.reference, dae.expanded(z)[0]) for z in (y, moved))
-    return moved, after - before
+    return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), nothing))
 
 
 def _gear_rows(dae: TreeDAE) -> GearRows:

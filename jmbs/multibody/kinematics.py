@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.linear import definite_inverse, products
-from jmbs.multibody.joints import Column, Joints
-from jmbs.multibody.paths import IDENTITY, Paths, select
+from jmbs.multibody.joints import Column, Joints, frame_of
+from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import JointGroup, Links, Tree
 from jmbs.multibody.walks import outward
 from jmbs.spatial import (
@@ -23,13 +23,13 @@ from jmbs.spatial import (
     add,
     cross,
     following,
+    from_rest,
     multiply,
+    multiply_transposed,
     scale,
     subtract,
     times,
     transpose,
-    transposed_times,
-    vector,
 )
 from jmbs.static_places import entries_at
 
@@ -53,6 +53,7 @@ def kinematics(
     local: bool = False,
     walk: bool = False,
     differentiable: bool = False,
+    components: bool = True,
 ) -> TreeMotion:
     """Poses, velocities and accelerations of all bodies.
 
@@ -60,31 +61,41 @@ def kinematics(
     `(n_v, ...)`, no rates meaning zero; the dots are a batch axis that all have, or none. `local`: put the first body
     of each tree at the origin, which changes no force and keeps small numbers small. `walk`: go from body to body
     instead of doubling and multiplying by masks, which pays for batches and derivatives. `differentiable`: see
-    `relative_motions`.
+    `relative_motions`. `components`: in which form of `jmbs.spatial`; arrays walk, and have no batch axis.
     """
-    return composed(tree, *relative_motions(tree, links.joints, q, v, dv, differentiable), local, walk)
+    relative, columns = relative_motions(tree, links.joints, q, v, dv, differentiable, local, components)
+    return composed(tree, relative, columns, walk or not components)
 
 
 def relative_motions(
-    tree: Tree, joints: tuple[Joints, ...], q: tuple[Array, ...], v: Array, dv: Array | None, differentiable: bool
+    tree: Tree,
+    joints: tuple[Joints, ...],
+    q: tuple[Array, ...],
+    v: Array,
+    dv: Array | None,
+    differentiable: bool = False,
+    local: bool = False,
+    components: bool = True,
 ) -> tuple[RelativeMotion, list[tuple[Column, ...]]]:
     """How bodies move relative to their parents; and by joint group their twists per velocity, in their own axes.
 
-    **Arguments:** `differentiable`: take derivatives along rotations only, whatever the elements' entries are.
+    **Arguments:** `differentiable`: take derivatives along rotations only, whatever the elements' entries are; the
+    others as in `kinematics`.
     """
-    parts = [relative_motion(*group, v, dv) for group in zip(tree.groups, joints, q, strict=True)]
+    parts = [relative_motion(*group, v, dv, components) for group in zip(tree.groups, joints, q, strict=True)]
     motions, columns = [motion for motion, _ in parts], [own for _, own in parts]
     if differentiable:
         motions = [m._replace(rotation=_orthonormal(m.rotation)) for m in motions]
-    return by_body(tree, _all_with_rates(motions), v.shape[1:]), columns
+    whole = by_body(tree, _all_with_rates(motions), v.shape[1:])
+    return from_first_bodies(tree, whole) if local else whole, columns
 
 
 def relative_motion(
-    group: JointGroup, joints: Joints, element: Array, v: Array, dv: Array | None
+    group: JointGroup, joints: Joints, element: Array, v: Array, dv: Array | None, components: bool = True
 ) -> tuple[RelativeMotion, tuple[Column, ...]]:
     """The same of one group, in its order; `v`, `dv` of the whole tree."""
     own = lambda x: [entries_at(x, places) for places in group.velocities.T]  # noqa: E731
-    return joints.relative(element, own(v), None if dv is None else own(dv))
+    return joints.relative(element, own(v), None if dv is None else own(dv), components)
 
 
 def _all_with_rates(motions: list[RelativeMotion]) -> list[RelativeMotion]:
@@ -95,50 +106,50 @@ def _all_with_rates(motions: list[RelativeMotion]) -> list[RelativeMotion]:
 
 
 def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
-    """What joint groups have, as arrays `(bodies, *batch)`."""
+    """What joint groups have, as arrays `(bodies, ..., *batch)`."""
     whole = jax.tree.map(lambda *x: _ordered(x, tree.order), *parts)
+    if not batch:
+        return whole
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (x.shape[0], *batch)), whole)
 
 
-def composed(
-    tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]], local: bool = False, walk: bool = False
-) -> TreeMotion:
+def composed(tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]], walk: bool = False) -> TreeMotion:
     """Motions relative to the world from those relative to parents; see `kinematics`."""
-    if local:
-        relative = relative._replace(position=from_first_bodies(tree, relative.position))
     bodies = _composed(Paths(tree.forest, walk), relative)
     own = [c for group in columns for c in group]
     if not own:
-        nothing = jnp.zeros((0, *relative.position[0].shape[1:]), relative.position[0].dtype)
-        return TreeMotion(bodies, ((nothing,) * 3, (nothing,) * 3))
+        nothing = jax.tree.map(lambda x: x[:0], relative.position)
+        return TreeMotion(bodies, (nothing, nothing))
     w, v = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *own)
     R = tree.by_velocity(bodies.rotation)
     return TreeMotion(bodies, (times(R, w), times(R, v)))
 
 
-def from_first_bodies(tree: Tree, vectors: Vector) -> Vector:
-    """The vectors, zero at the first body of each tree."""
+def from_first_bodies(tree: Tree, relative: RelativeMotion) -> RelativeMotion:
+    """The same with the first body of each tree at the origin."""
     base = tree.forest.parent < 0
-    return tuple(select(base, jnp.zeros_like(x), x) for x in vectors)
+    zero = jax.tree.map(lambda x: select(base, jnp.zeros_like(x), x), relative.position)
+    return relative._replace(position=zero)
 
 
 def _orthonormal(R: Matrix) -> Matrix:
     """`R (3 - R^T R) / 2`: a rotation as it is, but with derivatives along rotations only."""
     square = multiply(transpose(R), R)
-    return tuple(1.5 * a - 0.5 * b for a, b in zip(R, multiply(R, square), strict=True))
+    return jax.tree.map(lambda a, b: 1.5 * a - 0.5 * b, R, multiply(R, square))
 
 
 def _composed(paths: Paths, relative: RelativeMotion) -> Motion:
     """Motions relative to the world from those relative to parents."""
-    if paths.walk and paths.forest.jumps:
-        zero = jnp.zeros_like(relative.position[0][0])
-        nothing = zero, zero, zero
-        still = Motion(tuple(zero + entry for entry in IDENTITY), *(nothing,) * 5)
+    if not paths.forest.has_edges:
+        return from_rest(relative)
+    if paths.walk:
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), relative.position)
+        still = Motion(_unit(nothing), *(nothing,) * 5)
         return outward(paths.forest, lambda above, own: (following(above, own),) * 2, still, relative)
     # Rotations are multiplied along the paths from the roots; with world axes everything else is a sum along them.
     rotation, above = paths.products(relative.rotation)
-    out = lambda x: times(above, x)  # noqa: E731
-    arm, spin, velocity = out(relative.position), out(relative.spin), out(relative.velocity)
+    out = lambda x: times(rotation, x)  # noqa: E731
+    arm, spin, velocity = times(above, relative.position), out(relative.spin), out(relative.velocity)
     position, whole_spin = paths.sums((arm, spin))
     turning = subtract(whole_spin, spin)
     speed = add(cross(turning, arm), velocity)
@@ -152,31 +163,44 @@ def _composed(paths: Paths, relative: RelativeMotion) -> Motion:
     return Motion(rotation, position, whole_spin, whole_velocity, spin_rate, acceleration)
 
 
-def joint_rates(tree: Tree, links: Links, q: tuple[Array, ...], twists: Float[Array, "bodies 6"]) -> Array:
-    """The velocities `(n_v,)` of the joints that explain the bodies' twists (body axes), by least squares."""
+def _unit(zero: Vector) -> Matrix:
+    """The unit matrix, like a vector of zeros."""
+    if not isinstance(zero, tuple):
+        return jnp.eye(3, dtype=zero.dtype)
+    o, one = zero[0], jnp.ones_like(zero[0])
+    return one, o, o, o, one, o, o, o, one
+
+
+def joint_rates(
+    tree: Tree, links: Links, q: tuple[Array, ...], poses: Float[Array, "bodies 3 4"], twists: Float[Array, "bodies 6"]
+) -> Float[Array, " n_v"]:
+    """The velocities of the joints that explain the bodies' twists (body axes), by least squares."""
     still = jnp.zeros(tree.n_velocities, twists.dtype)
-    motion, columns = relative_motions(tree, links.joints, q, still, None, differentiable=False)
-    own = *vector(twists[:, :3]), *vector(twists[:, 3:])
-    above = Paths(tree.forest, walk=False).above(own)
-    # The parent's twist at the body's centre of mass, in the body's axes.
-    carried = above[:3], add(above[3:], cross(above[:3], motion.position))
-    carried = *transposed_times(motion.rotation, carried[0]), *transposed_times(motion.rotation, carried[1])
-    relative = [x - y for x, y in zip(own, carried, strict=True)]
+    _, columns = relative_motions(tree, links.joints, q, still, None, components=False)
+    R, r = frame_of(poses)
+    # Rows of spin and velocity, in world axes; the parent's with its position.
+    own = multiply_transposed(twists.reshape(-1, 2, 3), R)
+    parents = np.where(tree.forest.parent < 0, len(poses), tree.forest.parent)
+    above = entries_at(jnp.pad(jnp.concatenate([own, r[:, None]], axis=1), ((0, 1), (0, 0), (0, 0))), parents)
+    shift = cross(above[:, 0], r - above[:, 2])
+    carried = jnp.stack([above[:, 0], above[:, 1] + shift], axis=1)
+    relative = multiply(own - carried, R).reshape(-1, 6)
     rates = []
     for group, along in zip(tree.groups, columns, strict=True):
         if along:
-            here = jnp.stack([entries_at(x, group.bodies) for x in relative])
-            rates += list(_coefficients(jnp.stack([jnp.stack([*w, *v]) for w, v in along]), here))
+            S = jnp.stack([jnp.concatenate(column, axis=1) for column in along], axis=1)
+            rates.append(_coefficients(S, entries_at(relative, group.bodies)).T.ravel())
     return _ordered(tuple(rates), tree.velocity_order) if rates else still
 
 
-def _coefficients(S: Float[Array, "k 6 n"], x: Float[Array, "6 n"]) -> Float[Array, "k n"]:
+def _coefficients(S: Float[Array, "n k 6"], x: Float[Array, "n 6"]) -> Float[Array, "n k"]:
     """The factors of `k` vectors whose sum is nearest to `x`, of each of many."""
-    length = jnp.sqrt(jnp.sum(S * S, axis=1))
-    unit = S / length[:, None]
-    share = jnp.sum(unit * x, axis=1)
-    if len(S) > 1:
-        share = products(definite_inverse(jnp.sum(unit[:, None] * unit[None], axis=2)), share)
+    length = jnp.sqrt(jnp.sum(S * S, axis=2))
+    unit = S / length[..., None]
+    share = times(unit, x)
+    if S.shape[1] > 1:
+        squares = multiply_transposed(unit, unit)
+        share = products(definite_inverse(jnp.moveaxis(squares, 0, -1)), share.T).T
     return share / length
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jmbs.ephs import Block, FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, AbstractLowerPair, Rn
-from jmbs.multibody.closed_loops import ClosedLoops, closed_loops, closing_loops
+from jmbs.multibody.closed_loops import ClosedLoops, closed_loops, closing_loops, loop_elements
 from jmbs.multibody.closing import Loops
 from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.gear_rows import GearRows, gear_rows
@@ -61,8 +61,9 @@ class Layout:
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
-    - `loops`: joints that close loops, by kind. `other_rows`: constraint rows that are not the tree's, theirs among
-      them; `free_slots`, `general_rows`: unknown efforts and rows that are neither the tree's nor theirs; `rows`: how
+    - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.
+      `other_rows`: constraint rows that are not the tree's, theirs among them; `free_slots`, `general_rows`: unknown
+      efforts and rows that are neither the tree's nor theirs; `rows`: how
       all these are coupled. `closing`: these joints, where they are all that constrains, and `closed`: what is known of
       them where nothing else is beside the tree; `geared`: gears, where these are all that is beside it; else None.
     """
@@ -91,6 +92,7 @@ class Layout:
     reaction_reversed: np.ndarray
     reaction_frames: tuple[Segment, ...]
     loops: tuple[LoopGroup, ...]
+    loop_elements: tuple[tuple[int, np.ndarray], ...]
     free_slots: np.ndarray
     other_rows: np.ndarray
     general_rows: np.ndarray
@@ -154,13 +156,14 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         reaction_reversed=recognised.tree.reversed[reacting],
         reaction_frames=segments([member(j.after) for j in on]),
         loops=loops,
+        loop_elements=loop_elements(plan, recognised, loops, kept),
         free_slots=free_slots,
         other_rows=other_rows,
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
         closing=closing,
         geared=gear_rows(flat, plan, recognised, rate_slots, other_rows, others, kept),
-        closed=None if closing is None else closed_loops(flat, plan, recognised, loops, others, kept, kept_slots),
+        closed=None if closing is None else closed_loops(flat, plan, recognised, loops, others, kept_slots),
     )
 
 

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
+from jmbs.library.mechanics import frame_at
 from jmbs.lie import SE3, AbstractLowerPair, Free
-from jmbs.multibody.closing import Closing, closing_of
-from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis, frame_of
+from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout
 from jmbs.multibody.loops import Split, split
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Links
-from jmbs.spatial import symmetric, vector
+from jmbs.static_places import entries_at
 
 
 def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
@@ -25,14 +25,8 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     joints = tuple(_joints(reference, source, len(source.rows)) for source in layout.sources)
     mass, inertia = _gather(reference, layout.energies, lambda c: (c.mass, c.inertia))
     weight = _gather(reference, layout.weights, lambda c: c.mass * c.gravity)
-    return Links(joints, mass, symmetric(inertia), vector(weight))
-
-
-def closing_joints(reference: ReferenceDAE, layout: Layout, splits: tuple[Split | None, ...]) -> Closing | None:
-    """The parameters of `Layout.closing`."""
-    if layout.closing is None:
-        return None
-    return closing_of([frames(reference, g.second) for g in layout.loops], [s for s in splits if s is not None])
+    J = 0.5 * (inertia + jnp.swapaxes(inertia, 1, 2))
+    return Links(joints, mass, jnp.concatenate([J[:, 0], J[:, 1, 1:], J[:, 2, 2:]], axis=1), weight)
 
 
 def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ...]:
@@ -48,19 +42,21 @@ def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ..
 
 
 def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
+    dtype = reference.reference_temperature.dtype
     if not source.constraints:
-        identity = jnp.broadcast_to(SE3.identity(reference.reference_temperature.dtype), (n, 3, 4))
-        return GeneralJoints.of(Free(), frame_of(identity), frame_of(identity), False)
-    before, after = (frame_of(frames(reference, part)) for part in (source.before, source.after))
+        identity = jnp.broadcast_to(SE3.identity(dtype), (n, 3, 4))
+        return GeneralJoints.of(Free(), identity, identity, False)
+    both = frames(reference, (*source.before, *source.after))
+    before, after = both[:n], both[n:]
     if not source.one_parameter:
         (segment,) = source.constraints
         motion = members(reference.components[segment.batch], segment).motion
         return GeneralJoints.of(motion, before, after, bool(source.reversed[0]))
-    dtype = reference.reference_temperature.dtype
     motions = [(members(reference.components[s.batch], s).motion, len(s.members)) for s in source.constraints]
     twist = jnp.concatenate([basis(motion, n, dtype) for motion, n in motions])[..., 0]
-    twist = jnp.where(source.reversed[:, None], -twist, twist)
-    return OneParameterJoints.of(before, (vector(twist[:, :3]), vector(twist[:, 3:])), after)
+    if source.reversed.any():
+        twist = jnp.where(source.reversed[:, None], -twist, twist)
+    return OneParameterJoints.of(before, twist, after)
 
 
 def gear_parameters(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> tuple[Array, Array]:
@@ -70,14 +66,15 @@ def gear_parameters(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> tupl
 
 def frames(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> Array:
     """Poses `(n, 3, 4)` of joint frames in their bodies."""
-    return _gather(reference, parts, lambda offset: offset.frame)
+    position, quaternion = _gather(reference, parts, lambda offset: (offset.position, offset.quaternion))
+    return jax.vmap(frame_at)(position, quaternion)
 
 
 def _gather(reference: ReferenceDAE, parts: tuple[Segment, ...], function: Callable):
     values = [eqx.filter_vmap(function)(members(reference.components[s.batch], s)) for s in parts]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *values)
+    return jax.tree.map(lambda *leaves: leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves), *values)
 
 
 def members(component, segment: Segment):
     """The members of a batch of components that a segment names."""
-    return jax.tree.map(lambda leaf: leaf[segment.members] if eqx.is_array(leaf) else leaf, component)
+    return jax.tree.map(lambda x: entries_at(x, segment.members) if eqx.is_array(x) else x, component)

@@ -23,7 +23,8 @@ from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.mass_matrix import about_origin
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Tree
-from jmbs.spatial import add, cross, times, vector
+from jmbs.spatial import add, cross, times
+from jmbs.static_places import entries_at
 
 
 class Split(NamedTuple):
@@ -107,9 +108,11 @@ def loop_loads(
 def jacobian(
     tree: Tree, groups: tuple[LoopGroup, ...], loops: tuple[LoopRows, ...], kin: TreeMotion
 ) -> Float[Array, "m n_v"]:
-    """The rows normal to the joints' tangents as functions of the tree's velocities, joint by joint, group by group."""
-    w, v = about_origin(tree, kin)
-    columns = jnp.stack([*w, *v])
+    """The rows normal to the joints' tangents as functions of the tree's velocities, joint by joint, group by group.
+
+    **Arguments:** `kin`: the tree's motion, in arrays.
+    """
+    columns = jnp.concatenate(about_origin(tree, kin), axis=1).T
     parts = [jnp.zeros((0, tree.n_velocities), columns.dtype)]
     for group, at in zip(groups, loops, strict=True):
         rows: Array = jnp.zeros((), columns.dtype)
@@ -125,6 +128,6 @@ def jacobian(
 
 def from_origin(kin: TreeMotion, bodies: np.ndarray, rows: Float[Array, "n m 6"]) -> Float[Array, "n m 6"]:
     """Rows on bodies' velocities in their own axes as rows on twists about the world's origin, in world axes."""
-    R, r = jax.tree.map(lambda x: x[bodies, None], (kin.bodies.rotation, kin.bodies.position))
-    angular, linear = (times(R, vector(part)) for part in (rows[..., :3], rows[..., 3:]))
-    return jnp.stack([*add(angular, cross(r, linear)), *linear], axis=-1)
+    R, r = (entries_at(x, bodies)[:, None] for x in (kin.bodies.rotation, kin.bodies.position))
+    angular, linear = (times(R, part) for part in (rows[..., :3], rows[..., 3:]))
+    return jnp.concatenate([add(angular, cross(r, linear)), linear], axis=-1)

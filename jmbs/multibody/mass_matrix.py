@@ -5,27 +5,40 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.multibody.joints import Column
+from jmbs.multibody.joints import Column, twist_of
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.paths import Paths
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import add, cross, dot, scale, subtract, symmetric_times, times, turned, vector
+from jmbs.spatial import Symmetric, add, cross, dot, scale, subtract, symmetric_times, times, turned
 
 
 def body_wrenches(links: Links, kin: TreeMotion) -> Column:
     """Torque about the centre of mass and force that bodies need to move as they do, less their weight; world axes."""
+    return wrenches_of(links, kin, turned_inertias(links, kin))
+
+
+def turned_inertias(links: Links, kin: TreeMotion) -> Symmetric:
+    """The inertias in world axes."""
+    return turned(kin.bodies.rotation, links.inertias(_in_components(kin)))
+
+
+def wrenches_of(links: Links, kin: TreeMotion, inertia: Symmetric) -> Column:
+    """See `body_wrenches`; `inertia` as `turned_inertias` gives it."""
     body = kin.bodies
-    inertia = turned(body.rotation, links.inertia)
     torque = add(symmetric_times(inertia, body.spin_rate), cross(body.spin, symmetric_times(inertia, body.spin)))
-    return torque, subtract(scale(links.mass, body.acceleration), links.weight)
+    return torque, subtract(scale(links.mass, body.acceleration), links.weights(_in_components(kin)))
 
 
-def less_loads(kin: TreeMotion, wrench: Column, loads: Float[Array, "bodies 6"] | None) -> Column:
+def less_loads(kin: TreeMotion, wrench: Column, loads: Float[Array, "bodies 6 *b"] | None) -> Column:
     """Wrenches less `loads`, which are about centres of mass, torque first, in the bodies' axes; None if none acts."""
     if loads is None:
         return wrench
-    (torque, force), R = wrench, kin.bodies.rotation
-    return subtract(torque, times(R, vector(loads[..., :3]))), subtract(force, times(R, vector(loads[..., 3:])))
+    (torque, force), R, (moment, push) = wrench, kin.bodies.rotation, twist_of(loads, _in_components(kin))
+    return subtract(torque, times(R, moment)), subtract(force, times(R, push))
+
+
+def _in_components(kin: TreeMotion) -> bool:
+    return isinstance(kin.bodies.position, tuple)
 
 
 def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool = False) -> Float[Array, " n_v"]:
@@ -48,7 +61,7 @@ def about_origin(tree: Tree, kin: TreeMotion) -> Column:
 
 def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v n_v"]:
     """The mass matrix, lower triangle and diagonal only: kinetic energy is `1/2 <v | M v>`."""
-    inertia, r = turned(kin.bodies.rotation, links.inertia), kin.bodies.position
+    inertia, r = turned_inertias(links, kin), kin.bodies.position
     mass = links.mass + jnp.zeros_like(r[0])
     m_r, xx, xy, xz, yy, yz, zz = scale(mass, r), *inertia
     square = dot(m_r, r)

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import Matrix
-from jmbs.static_places import entries_at
+from jmbs.static_places import all_entries_at, entries_at
 
 SMALL_MASK = 500
 """Up to so many entries a sum is quicker than a call of a library for products of matrices."""
@@ -93,7 +93,7 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
 
 def taken(entries: Entries, at: np.ndarray | Array) -> Entries:
     """The entries at places of the first axis; without a gather where these follow each other."""
-    return jax.tree.map(lambda x: entries_at(x, at), entries)
+    return all_entries_at(entries, at)
 
 
 def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:

@@ -1,11 +1,16 @@
-"""A state of the tree formulation seen with the reference semantics' eyes: all its rates, and reactions in all joints.
+"""A state of the tree formulation seen with the reference semantics' eyes: efforts, and reactions in all joints.
 
-The wrench that a joint of the tree transmits is what the bodies behind it need, by inverse dynamics. In a mechanism
-with loops that are redundant, self-stress is removed: of all reactions that balance the bodies, those of least norm.
+Reactions are what it takes to make the bodies move as they do. The wrench that a joint of the tree transmits is what
+the bodies behind it need, by inverse dynamics; with loops it takes multipliers too,
+
+    J^T mu = forces - (M dv + b),
+
+of which those are taken that make all reactions together of least norm: redundant mechanisms have self-stress.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -13,142 +18,170 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs import Rates
 from jmbs.linear import pseudo_inverse, singular_values_of_directions
-from jmbs.multibody.constraints import Couplings, TreeRates, coupled_rates, multipliers_of
-from jmbs.multibody.couplings import Geometry, all_efforts, geometry_of
-from jmbs.multibody.joints import Column
-from jmbs.multibody.kinematics import TreeMotion, kinematics
-from jmbs.multibody.links import frames
-from jmbs.multibody.mass_matrix import body_wrenches, less_loads
-from jmbs.multibody.paths import Paths
-from jmbs.spatial import (
-    add,
-    cross,
-    matrix,
-    multiply,
-    scale,
-    subtract,
-    symmetric_times,
-    times,
-    transposed_times,
-    vector,
+from jmbs.multibody.closed_rates import by_group, seen_residuals
+from jmbs.multibody.constraints import constraint_matrices, multipliers_of
+from jmbs.multibody.couplings import (
+    Geometry,
+    Others,
+    effort_parts,
+    geometry_of,
+    given_forces,
+    known_efforts,
+    others,
+    stored_with,
 )
+from jmbs.multibody.joints import Column, frame_of
+from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.links import frames
+from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
+from jmbs.multibody.paths import Paths
+from jmbs.spatial import add, cross, multiply, scale, subtract, times, transposed_times
+from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
 
 
 class Seen(NamedTuple):
-    """The reference state; the rates in its numbering; singular values of the constraint rows, descending, each row
-    scaled to unit length (those of the tree's own joints, and of loop joints along their tangents, are independent and
-    count as one)."""
+    """The reference state; efforts, see `effort_parts`; multipliers of all rows, of least norm; the rows' residuals;
+    singular values of the constraint rows, descending, each row scaled to unit length (those of the tree's own joints,
+    and of loop joints along their tangents, are independent and count as one)."""
 
     x: tuple[Array, ...]
-    rates: Rates
-    singular_values: Float[Array, " rows"]
+    efforts: tuple[Array, Array, Array]
+    multipliers: Float[Array, " rows"]
+    violation: Float[Array, " rows"]
+    singular_values: Float[Array, " k"]
 
 
-def seen(dae: TreeDAE, t, y: Own) -> Seen:
-    """The state `y` as the reference semantics sees it, with multipliers of least norm."""
-    t = jnp.asarray(t, dae.dtype)
-    reference, layout = dae.reference, dae.layout
-    own = coupled_rates(dae, t, y, None) if dae.coupled else dae.rates(t, y)
-    couplings = own.couplings
-    geometry = geometry_of(dae, y) if couplings is None else couplings.others.geometry
-    twist = geometry.stored[layout.body_slots]
-    motion = kinematics(layout.tree, dae.links, dae.elements(y), y[-1][0], own.dv, local=True)
-    loads, independent = jnp.zeros_like(twist), jnp.zeros(0, dae.dtype)
-    multipliers = jnp.zeros(reference.plan.n_rows, dae.dtype)
-    if couplings is not None:
-        flow = couplings.others.flow
-        multipliers = multipliers_of(dae, geometry, couplings.multipliers, flow)
-        loads = _constraint_loads(dae, geometry.structure, multipliers) - flow[layout.body_slots]
-    reaction = _reactions(dae, motion, less_loads(motion, body_wrenches(dae.links, motion), loads))
-    if couplings is not None and couplings.linear is not None:
-        reaction, multipliers, independent = _least(dae, couplings, motion, reaction, multipliers)
-    whole = multipliers.at[layout.reactions].set(reaction)
-    efforts = efforts_of(dae, t, geometry, couplings)
-    violation = reference.rows(t, reference.structures(geometry.x), efforts)
-    rates = Rates(_velocity(dae, motion, twist, own), efforts, whole, violation, own.power)
-    tangents = sum(group.rates.size for group in layout.loops)
-    ones = jnp.ones(layout.reactions.size + tangents, dae.dtype)
-    return Seen(geometry.x, rates, jnp.concatenate([ones, independent]))
+def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, Array, Array]]:
+    """The reference state, and efforts, see `effort_parts`."""
+    t, free = jnp.asarray(t, dae.dtype), jnp.zeros(0, dae.dtype)
+    if dae.closing is None:
+        geometry = geometry_of(dae, y)
+        if dae.layout.free_slots.size:
+            free = others(dae, t, geometry).free
+        return geometry.x, effort_parts(dae, t, geometry, free)
+    motion = dae.motion(y)
+    x, twist = dae.expanded(y, motion)
+    known = known_efforts(dae, y[-1][0], by_group(dae, seen_residuals(dae, y, motion).rates))
+    geometry = Geometry(x, stored_with(dae, x, twist), dae.reference.structures(x), (), known)
+    return x, effort_parts(dae, t, geometry, free)
 
 
-def efforts_of(dae: TreeDAE, t, geometry: Geometry, couplings: Couplings | None) -> Float[Array, " efforts"]:
-    """All efforts in the numbering of the reference plan."""
-    nothing = jnp.zeros(len(dae.layout.free_slots), dae.dtype)
-    return all_efforts(dae, t, geometry, nothing if couplings is None else couplings.others.free)
+def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
+    """The state `y` that moves with a `velocity`, as `TreeDAE.rates` gives it, as the reference semantics sees it."""
+    t, layout, v = jnp.asarray(t, dae.dtype), dae.layout, y[-1][0]
+    motion = dae.motion(y, velocity[layout.n - len(v) :])
+    wrench = body_wrenches(dae.links, motion)
+    if dae.coupled:
+        return _coupled(dae, t, y, velocity, motion, wrench)
+    geometry = geometry_of(dae, y, motion)
+    multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype))
+    efforts, violation = _efforts_and_violation(dae, t, geometry, jnp.zeros(0, dae.dtype))
+    return Seen(geometry.x, efforts, multipliers, violation, jnp.ones(layout.reactions.size, dae.dtype))
 
 
-def _velocity(dae: TreeDAE, motion: TreeMotion, twist: Array, own: TreeRates) -> Float[Array, " stored"]:
-    """The rate of the reference state: kept blocks as they are, poses by twists, momenta by accelerations."""
-    layout, body, links = dae.layout, motion.bodies, dae.links
-    spin_rate = transposed_times(body.rotation, body.spin_rate)
-    relative = subtract(body.acceleration, cross(body.spin, body.velocity))
-    force = scale(links.mass, transposed_times(body.rotation, relative))
-    momentum = jnp.stack([*symmetric_times(links.inertia, spin_rate), *force], axis=-1)
-    velocity = jnp.zeros(dae.reference.plan.n_stored, dae.dtype)
-    velocity = velocity.at[layout.kept_slots].set(own.velocity[: len(layout.kept_slots)])
-    block, rows = layout.poses
-    poses = dae.reference.plan.blocks[block].slots.start + 6 * rows[:, None] + np.arange(6)[None, :]
-    return velocity.at[poses].set(twist).at[layout.body_slots].set(momentum)
-
-
-def _constraint_loads(dae: TreeDAE, structure, multipliers: Array) -> Float[Array, "bodies 6"]:
-    """Wrenches on the bodies, in their axes, by multipliers of the rows beyond the tree (zero on the tree's)."""
+def _efforts_and_violation(
+    dae: TreeDAE, t, geometry: Geometry, free: Array
+) -> tuple[tuple[Array, Array, Array], Float[Array, " rows"]]:
+    efforts = effort_parts(dae, t, geometry, free)
     reference = dae.reference
-    flow = reference.reduce(structure, reference.multiplier_flows(structure, multipliers))
+    return efforts, reference.rows(t, reference.structures(geometry.x), jnp.concatenate(efforts))
+
+
+def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrench: Column) -> Seen:
+    """The same where other components or constraints act on the tree."""
+    layout = dae.layout
+    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    o = others(dae, t, geometry)
+    independent, mu = jnp.zeros(0, dae.dtype), None
+    if layout.other_rows.size:
+        matrices = constraint_matrices(dae, t, y, geometry, push)
+        rows = jnp.concatenate(matrices, axis=1)
+        inverse = pseudo_inverse(rows)
+        mu = inverse.T @ _taken(dae, t, y, velocity, o, motion, wrench)
+    multipliers = multipliers_of(dae, geometry, mu, o.flow)
+    loads = _constraint_loads(dae, geometry, multipliers) - o.flow[layout.body_slots]
+    reaction = _reactions(dae, motion, less_loads(motion, wrench, loads))
+    if mu is not None:
+        reaction, multipliers = _least(dae, geometry, motion, rows, inverse, reaction, multipliers)
+        independent = singular_values_of_directions(rows)
+        independent = jnp.pad(independent, (0, len(rows) - len(independent))) / independent[0]
+    efforts, violation = _efforts_and_violation(dae, t, geometry, o.free)
+    tangents = sum(group.rates.size for group in layout.loops)
+    values = jnp.concatenate([jnp.ones(layout.reactions.size + tangents, dae.dtype), independent])
+    return Seen(geometry.x, efforts, _whole(dae, reaction, multipliers), violation, values)
+
+
+def _taken(
+    dae: TreeDAE, t, y: Own, velocity: Array, o: Others, motion: TreeMotion, wrench: Column
+) -> Float[Array, " n_v+kept+z"]:
+    """What multipliers take of the forces on the tree's velocities, of kept states' rates and of free balances."""
+    layout = dae.layout
+    forces, loads = given_forces(dae, o, dae.simple_forces(t, y[-1][0])[0])
+    needed = generalised_forces(layout.tree, motion, less_loads(motion, wrench, loads), walk=True)
+    kept = -o.flow[layout.kept_slots] - velocity[: len(layout.kept_slots)]
+    return jnp.concatenate([forces - needed, kept, -o.flow[layout.free_slots]])
+
+
+def _least(
+    dae: TreeDAE,
+    geometry: Geometry,
+    motion: TreeMotion,
+    rows: Float[Array, "m n"],
+    inverse: Float[Array, "n m"],
+    reaction: Float[Array, "joints 6"],
+    multipliers: Float[Array, " rows"],
+) -> tuple[Array, Array]:
+    """Reactions and multipliers of least norm together."""
+    layout, m = dae.layout, len(rows)
+    stress = jnp.eye(m, dtype=dae.dtype) - rows @ inverse
+    # A projector has rank zero or more: rounding must not be taken for a self-stress.
+    stress = jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
+    nothing = jax.tree.map(jnp.zeros_like, (motion.bodies.position,) * 2)
+    no_flow = jnp.zeros(dae.reference.plan.n_efforts, dae.dtype)
+
+    def transmitted(condensed: Array) -> tuple[Array, Array]:
+        whole = multipliers_of(dae, geometry, condensed, no_flow)
+        loads = _constraint_loads(dae, geometry, whole)
+        return _reactions(dae, motion, less_loads(motion, nothing, loads)).ravel(), whole
+
+    through_tree, through_others = jax.vmap(transmitted, out_axes=1)(stress.T)
+    whole = jnp.concatenate([through_tree, through_others[layout.other_rows]])
+    share = pseudo_inverse(whole) @ jnp.concatenate([reaction.ravel(), multipliers[layout.other_rows]])
+    return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - through_others @ share
+
+
+def _whole(dae: TreeDAE, reaction: Array, multipliers: Array) -> Float[Array, " rows"]:
+    """The multipliers of all rows, from those of the tree's joints and others."""
+    return multipliers.at[dae.layout.reactions].set(reaction)
+
+
+def _constraint_loads(dae: TreeDAE, geometry: Geometry, multipliers: Array) -> Float[Array, "bodies 6"]:
+    """Wrenches on the bodies, in their axes, by multipliers of the rows beyond the tree (zero on the tree's)."""
+    reference, s = dae.reference, geometry.structure
+    flow = reference.reduce(s, reference.multiplier_flows(s, multipliers))
     return -flow[dae.layout.body_slots]
 
 
 def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array, "joints 6"]:
     """Wrenches of the tree's joints on their second bodies, at and in the joint frames there.
 
-    **Arguments:** `wrench`: what the joints have to bring to the bodies, about centres of mass, world axes.
+    **Arguments:** `wrench`: what the joints have to bring to the bodies, about centres of mass, world axes; in arrays.
     """
     layout, tree = dae.layout, dae.layout.tree
     if not layout.reacting.size:
         return jnp.zeros((0, 6), dae.dtype)
-    torque, force = wrench
-    r = motion.bodies.position
-    behind = Paths(tree.forest, walk=False).carried((add(torque, cross(r, force)), force))
-    sign = jnp.where(layout.reaction_reversed, -1.0, 1.0).astype(dae.dtype)
-    torque, force = jax.tree.map(lambda x: sign * x[layout.reacting], behind)
+    (torque, force), r = wrench, motion.bodies.position
+    torque, force = Paths(tree.forest, walk=True).carried((add(torque, cross(r, force)), force), at=layout.reacting)
     second = np.where(layout.reaction_reversed, tree.forest.parent[layout.reacting], layout.reacting)
-    frame = frames(dae.reference, layout.reaction_frames)
-    R = tuple(x[second] for x in motion.bodies.rotation)
-    place = add(tuple(x[second] for x in r), times(R, vector(frame[..., 3])))
-    axes = multiply(R, matrix(frame[..., :3]))
+    frame = frame_of(frames(dae.reference, layout.reaction_frames))
+    R = entries_at(motion.bodies.rotation, second)
+    place, axes = add(entries_at(r, second), times(R, frame[1])), multiply(R, frame[0])
     torque = subtract(torque, cross(place, force))
-    return jnp.stack([*transposed_times(axes, torque), *transposed_times(axes, force)], axis=-1)
-
-
-def _least(dae: TreeDAE, couplings: Couplings, motion: TreeMotion, reaction: Array, multipliers: Array):
-    """Reactions and multipliers of least norm together; singular values of the condensed rows."""
-    linear, geometry, layout = couplings.linear, couplings.others.geometry, dae.layout
-    assert linear is not None
-    rows = jnp.concatenate([linear.J, linear.kept, linear.free], axis=1)
-    m = rows.shape[0]
-    if m == 0:
-        return reaction, multipliers, jnp.zeros(0, dae.dtype)
-    stress = jnp.eye(m, dtype=dae.dtype) - rows @ pseudo_inverse(rows)
-    # A projector has rank zero or more: rounding must not be taken for a self-stress.
-    stress = jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
-    no_flow = jnp.zeros_like(couplings.others.flow)
-
-    def transmitted(condensed: Array) -> tuple[Array, Array]:
-        whole = multipliers_of(dae, geometry, condensed, no_flow)
-        loads = _constraint_loads(dae, geometry.structure, whole)
-        zero = jnp.zeros_like(motion.bodies.position[0])
-        nothing = zero, zero, zero
-        return _reactions(dae, motion, less_loads(motion, (nothing, nothing), loads)).ravel(), whole
-
-    through_tree, through_others = jax.vmap(transmitted, out_axes=1)(stress.T)
-    whole = jnp.concatenate([through_tree, through_others[layout.other_rows]])
-    given = jnp.concatenate([reaction.ravel(), multipliers[layout.other_rows]])
-    share = pseudo_inverse(whole) @ given
-    values = singular_values_of_directions(rows)
-    values = jnp.concatenate([values, jnp.zeros(m - values.shape[0], dae.dtype)]) / values[0]
-    return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - through_others @ share, values
+    found = jnp.concatenate([transposed_times(axes, torque), transposed_times(axes, force)], axis=1)
+    if not layout.reaction_reversed.any():
+        return found
+    return scale(jnp.asarray(np.where(layout.reaction_reversed, -1.0, 1.0), dae.dtype), found)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
-from jmbs.multibody.joints import Joints
+from jmbs.multibody.joints import Joints, entries_of
 from jmbs.multibody.paths import Entries, taken
 from jmbs.spatial import Symmetric, Vector
 
@@ -124,16 +124,28 @@ class Nodes:
 class Links(eqx.Module):
     """The tree's parameters.
 
-    **Arguments:** `joints` by group. By body: `mass` kg, `inertia` kg m^2 (body axes, about the centre of mass),
-    `weight` N (world axes).
+    **Arguments:** `joints` by group. By body: `mass` (n,) kg, `inertia` (n, 6) kg m^2 (body axes, about the centre of
+    mass; xx, xy, xz, yy, yz, zz), `weight` (n, 3) N (world axes).
     """
 
     joints: tuple[Joints, ...]
     mass: Array
-    inertia: Symmetric
-    weight: Vector
+    inertia: Array
+    weight: Array
 
     @property
     def weightless(self) -> Links:
         """The same without weight."""
-        return Links(self.joints, self.mass, self.inertia, tuple(jnp.zeros_like(x) for x in self.weight))
+        return Links(self.joints, self.mass, self.inertia, jnp.zeros_like(self.weight))
+
+    def inertias(self, components: bool) -> Symmetric:
+        """The inertias in one of the forms of `jmbs.spatial`."""
+        if components:
+            return entries_of(self.inertia, 6)
+        x, y, z = self.inertia[:, :3], self.inertia[:, 3:5], self.inertia[:, 5:]
+        rows = [x, x[:, 1:2], y, x[:, 2:3], y[:, 1:2], z]
+        return jnp.concatenate(rows, axis=1).reshape(-1, 3, 3)
+
+    def weights(self, components: bool) -> Vector:
+        """The weights in one of the forms."""
+        return entries_of(self.weight, 3) if components else self.weight

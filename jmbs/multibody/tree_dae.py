@@ -15,20 +15,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.arrays import total
-from jmbs.compiler import has_kernels
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.multibody.closed_rates import closed_rates, loaded_rates
-from jmbs.multibody.closing import Closing
+from jmbs.multibody.closed_rates import closed_rates, closing_residuals, loaded_rates, seen_residuals
+from jmbs.multibody.closing import Closing, closing_of
 from jmbs.multibody.constraints import TreeRates, coupled_rates
 from jmbs.multibody.couplings import geometry_of, given_forces, others
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import friction_forces
 from jmbs.multibody.geared import held_by_gears
 from jmbs.multibody.joints import poses_of
-from jmbs.multibody.kinematics import joint_rates, kinematics
+from jmbs.multibody.kinematics import TreeMotion, joint_rates, kinematics
 from jmbs.multibody.layout import Layout
-from jmbs.multibody.links import closing_joints, links_of, splits_of
+from jmbs.multibody.links import frames, links_of, splits_of
 from jmbs.multibody.loops import Split
 from jmbs.multibody.tree import Links
 from jmbs.spatial import scale, symmetric_times, transposed_times
@@ -42,14 +41,15 @@ class TreeDAE(eqx.Module):
     """The tree formulation; offers to solvers what `ReferenceDAE` offers, on a state of its own.
 
     **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
-    `splits` of loop joints by group, None where their tangent is not constant; and these
-    joints as `closing`, None where they are not all that constrains the tree.
+    `splits` of loop joints by group, None where their tangent is not constant; and these joints as `closing`, with
+    `loop_frames` (n, 3, 4) on their first and second bodies, None where they are not all that constrains the tree.
     """
 
     reference: ReferenceDAE
     links: Links
     splits: tuple[Split | None, ...]
     closing: Closing | None
+    loop_frames: tuple[Array, Array] | None
     layout: Layout = eqx.field(static=True)
 
     @property
@@ -85,28 +85,28 @@ class TreeDAE(eqx.Module):
 
     # -- states ---------------------------------------------------------------------------------------------------
 
-    def start(self, x: tuple[Array, ...]) -> Own:
-        """The tree's state at a state of the reference semantics: joint rates from the bodies' velocities."""
-        layout, reference = self.layout, self.reference
-        kept = tuple(x[i] for i in layout.kept)
-        block, rows = layout.poses
+    def start(self, kept: Own, poses: Float[Array, "bodies 3 4"], twists: Float[Array, "bodies 6"]) -> Own:
+        """The tree's state from the blocks that stay, and from poses and velocities (body axes) of its bodies."""
+        layout = self.layout
         roots = [g.bodies for g, s in zip(layout.tree.groups, layout.sources, strict=True) if not s.constraints]
-        poses = (x[block][rows[roots[0]]],) if roots else ()
-        q = self.elements((*kept, *poses))
-        twists = reference.stored_efforts(x, tuple(s.batch for s in layout.energies))[layout.body_slots]
-        return (*kept, *poses, joint_rates(layout.tree, self.links, q, twists)[None])
+        placed = (*kept, *((poses[roots[0]],) if roots else ()))
+        return (*placed, joint_rates(layout.tree, self.links, self.elements(placed), poses, twists)[None])
 
-    def expanded(self, y: Own) -> tuple[tuple[Array, ...], Float[Array, "bodies 6"]]:
-        """The state of the reference semantics, and the bodies' velocities in body axes."""
+    def motion(self, y: Own, dv: Array | None = None) -> TreeMotion:
+        """How bodies move, with rates `dv` of the velocities if given; in arrays."""
+        return kinematics(self.layout.tree, self.links, self.elements(y), y[-1][0], dv, components=False)
+
+    def expanded(self, y: Own, motion: TreeMotion | None = None) -> tuple[tuple[Array, ...], Float[Array, "bodies 6"]]:
+        """The state of the reference semantics, and the bodies' velocities in body axes; `motion`: see there."""
         layout, links = self.layout, self.links
-        body = kinematics(layout.tree, links, self.elements(y), y[-1][0], walk=has_kernels()).bodies
-        pose = poses_of((body.rotation, body.position))
-        spin, velocity = transposed_times(body.rotation, body.spin), transposed_times(body.rotation, body.velocity)
-        momentum = jnp.stack([*symmetric_times(links.inertia, spin), *scale(links.mass, velocity)], axis=-1)
+        body = (self.motion(y) if motion is None else motion).bodies
+        pose, R = poses_of((body.rotation, body.position)), body.rotation
+        spin, velocity = transposed_times(R, body.spin), transposed_times(R, body.velocity)
+        momentum = symmetric_times(links.inertias(False), spin), scale(links.mass, velocity)
         x: dict[int, Array] = dict(zip(layout.kept, y, strict=False))
-        for (block, rows), value in ((layout.poses, pose), (layout.momenta, momentum)):
-            x[block] = value[np.argsort(rows)]
-        twist = jnp.stack([*spin, *velocity], axis=-1)
+        for (block, rows), value in ((layout.poses, pose), (layout.momenta, jnp.concatenate(momentum, axis=1))):
+            x[block] = entries_at(value, np.argsort(rows))
+        twist = jnp.concatenate([spin, velocity], axis=1)
         return tuple(x[i] for i in range(len(self.reference.plan.blocks))), twist
 
     def elements(self, y: Own) -> tuple[Array, ...]:
@@ -139,7 +139,7 @@ class TreeDAE(eqx.Module):
             dv, work = held_by_gears(self, y, dv, stabilisation)
         velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
         whole = entries_at(production, self.layout.production_source)
-        return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv, None)
+        return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv)
 
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
@@ -165,22 +165,38 @@ class TreeDAE(eqx.Module):
 
     # -- constraints ----------------------------------------------------------------------------------------------
 
-    def violation(self, t, y: Own) -> Float[Array, " rows"]:
-        """The constraint rows beyond the tree at a state."""
-        return others(self, t, geometry_of(self, y)).rows
+    def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
+        """The constraint rows beyond the tree, and their residuals at position level, zero where there are none; both
+        `(rows,)`. Of loop joints that alone constrain the tree those normal to their tangents; `motion`: as in
+        `expanded`."""
+        if self.closing is not None:
+            at = closing_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
+            return at.rows, at.normal
+        geometry, rows = geometry_of(self, y, motion), self.layout.other_rows
+        return others(self, t, geometry).rows, self.reference.closures(geometry.x, only=rows)[rows]
 
-    def closures(self, y: Own) -> Float[Array, " rows"]:
-        """The position-level residuals of those rows, zero where there is none."""
-        return self.reference.closures(self.expanded(y)[0])[self.layout.other_rows]
+    def energy(self, y: Own) -> Float[Array, ""]:
+        """Energy of all storages, J."""
+        return total(self.reference.energies(self.expanded(y)[0]))
+
+    @property
+    def has_domain(self) -> bool:
+        """See `ReferenceDAE.has_domain`."""
+        return self.reference.has_domain
 
     def regularity(self, y: Own) -> Float[Array, ""]:
         """See `ReferenceDAE.regularity`."""
-        if not self.reference.with_domain:
+        if not self.has_domain:
             return jnp.ones((), self.dtype)
         return self.reference.regularity(self.expanded(y)[0])
 
 
 def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
     """The tree formulation of a system at its present parameters; differentiable."""
-    splits = splits_of(reference, layout)
-    return TreeDAE(reference, links_of(reference, layout), splits, closing_joints(reference, layout, splits), layout)
+    splits, links = splits_of(reference, layout), links_of(reference, layout)
+    if layout.closing is None:
+        return TreeDAE(reference, links, splits, None, None, layout)
+    first = jnp.concatenate([frames(reference, group.first) for group in layout.loops])
+    second = jnp.concatenate([frames(reference, group.second) for group in layout.loops])
+    closing = closing_of(second, [split for split in splits if split is not None])
+    return TreeDAE(reference, links, splits, closing, (first, second), layout)

@@ -17,7 +17,12 @@ from jmbs.graphs import Forest
 
 
 def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree:
-    """From roots to leaves: `step(above, x) -> (own, y)`; the parent's `own`, or `start` at roots; all `y`, stacked."""
+    """From roots to leaves: `step(above, x) -> (own, y)`; the parent's `own`, or `start` at roots; all `y`, stacked.
+
+    Where all nodes are roots there is no walk: `above` is None for all of them together.
+    """
+    if not forest.has_edges:
+        return jax.vmap(lambda x: step(None, x)[1])(xs)
     if _is_chain(forest):
         return jax.lax.scan(step, start, xs)[1]
     load, store, count = forest.shelves
@@ -46,8 +51,10 @@ def outward(forest: Forest, step: Callable, start: PyTree, xs: PyTree) -> PyTree
 def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
     """From leaves to roots: `step(gathered, x) -> (up, y)`, `gathered` the sum of the children's `up`; all `y`.
 
-    **Arguments:** `none`: zero, what leaves gather.
+    **Arguments:** `none`: zero, what leaves gather. Where all nodes are leaves, they gather None.
     """
+    if not forest.has_edges:
+        return jax.vmap(lambda x: step(None, x)[1])(xs)
     if _is_chain(forest):
         return jax.lax.scan(step, none, xs, reverse=True)[1]
     load, store, count = forest.shelves
@@ -56,7 +63,7 @@ def inward(forest: Forest, step: Callable, none: PyTree, xs: PyTree) -> PyTree:
         def lead(behind, x):
             x, follows = x
             up, y = step(behind, x)
-            return jax.tree.map(lambda u: jnp.where(follows, u, jnp.zeros_like(u)), up), y
+            return jax.tree.map(lambda u: jnp.where(follows, u, 0), up), y
 
         return jax.lax.scan(lead, none, (xs, _follows(forest)), reverse=True)[1]
     # The last row stays empty, for nodes without a waiting child.

@@ -16,9 +16,11 @@ from jaxtyping import Array, Float
 from jmbs.dae import ACCOUNT, StateManifold, project
 from jmbs.ephs import ReferenceDAE, imbalance
 from jmbs.errors import ModelError
-from jmbs.multibody import TreeDAE, effort_parts, geometry_of, others, seen, tree_dae
+from jmbs.multibody import TreeDAE, efforts_at, seen, tree_dae
 from jmbs.multibody import project as project_tree
-from jmbs.simulation.instant import Instant, instant
+from jmbs.simulation.instant import Forces, Instant, instant
+from jmbs.simulation.state import State, to_internal
+from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -36,27 +38,29 @@ class AbsoluteFormulation(eqx.Module):
         """Where the state and the account live."""
         return StateManifold(self.dae.plan.blocks, self.dae.plan.n_stored)
 
-    def start(self, x: tuple[Array, ...]) -> tuple[Array, ...]:
-        """This formulation's state at a state of the reference semantics."""
-        return x
+    def start(self, state: State) -> tuple[Array, ...]:
+        """This formulation's state at a user's."""
+        return to_internal(self.dae, state)
 
     def reference_state(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
         """The state of the reference semantics."""
         return y
 
-    def look(self, t, y: tuple[Array, ...], audit: bool) -> tuple[tuple[Array, ...], Instant]:
-        """The state of the reference semantics, and what the equations say there."""
-        return y, instant(self.dae, t, y, audit)
+    def look(self, t, y: tuple[Array, ...], velocity: Float[Array, " n"] | None) -> Instant:
+        """What the equations say at a state; with its `velocity` also what the audit needs."""
+        return instant(self.dae, t, y, velocity)
 
-    def inconsistency(self, t, x: tuple[Array, ...]) -> Float[Array, ""]:
-        """By how much a state violates constraints of position and velocity, m, rad, m/s or rad/s."""
+    def inconsistency(self, t, y: tuple[Array, ...], state: State, first: Instant) -> Float[Array, ""]:
+        """By how much a user's state violates constraints of position and velocity, m, rad, m/s or rad/s.
+
+        **Arguments:** `y`: this formulation's state there, and what it looks like, `first`.
+        """
+        del state, first
         if not self.dae.kinematic:
-            return imbalance(self.dae, t, x)
-        return (
-            _largest(self.dae.closures(x), self.dae.violation(t, x))
-            if self.dae.plan.n_rows
-            else jnp.zeros_like(self.dae.reference_temperature)
-        )
+            return imbalance(self.dae, t, y)
+        if not self.dae.plan.n_rows:
+            return jnp.zeros_like(self.dae.reference_temperature)
+        return _largest(*self.dae.residuals(t, y))
 
     @staticmethod
     def projected(dae: ReferenceDAE, t, y: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
@@ -74,32 +78,38 @@ class TreeFormulation(eqx.Module):
         """See `AbsoluteFormulation`."""
         return StateManifold(self.dae.layout.blocks, self.dae.layout.n)
 
-    def start(self, x: tuple[Array, ...]) -> tuple[Array, ...]:
+    def start(self, state: State) -> tuple[Array, ...]:
         """See `AbsoluteFormulation`."""
-        return self.dae.start(x)
+        kept = self.dae.layout.kept
+        blocks = to_internal(self.dae.reference, state, kept)
+        return self.dae.start(tuple(blocks[i] for i in kept), *self._bodies(state.blocks))
+
+    def _bodies(self, blocks: tuple[Array, ...]) -> tuple[Float[Array, "bodies 3 4"], Float[Array, "bodies 6"]]:
+        """Poses and velocities of all bodies in a user's state."""
+        (pose, poses), (momentum, momenta) = self.dae.layout.poses, self.dae.layout.momenta
+        return entries_at(blocks[pose], poses), entries_at(blocks[momentum], momenta)
 
     def reference_state(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
         """See `AbsoluteFormulation`."""
         return self.dae.expanded(y)[0]
 
-    def look(self, t, y: tuple[Array, ...], audit: bool) -> tuple[tuple[Array, ...], Instant]:
+    def look(self, t, y: tuple[Array, ...], velocity: Float[Array, " n"] | None) -> Instant:
         """See `AbsoluteFormulation`."""
-        if not audit:
-            geometry = geometry_of(self.dae, y)
-            free = jnp.zeros(0, self.dae.dtype)
-            if self.dae.layout.free_slots.size:
-                free = others(self.dae, t, geometry).free
-            return geometry.x, Instant(effort_parts(self.dae, t, geometry, free), None, None)
-        whole = seen(self.dae, t, y)
-        return whole.x, Instant((whole.rates.efforts,), whole.rates, whole.singular_values)
+        if velocity is not None:
+            whole = seen(self.dae, t, y, velocity)
+            forces = Forces(whole.multipliers, whole.violation, whole.singular_values)
+            return Instant(whole.x, whole.efforts, forces)
+        return Instant(*efforts_at(self.dae, t, y), None)
 
-    def inconsistency(self, t, x: tuple[Array, ...]) -> Float[Array, ""]:
+    def inconsistency(self, t, y: tuple[Array, ...], state: State, first: Instant) -> Float[Array, ""]:
         """See `AbsoluteFormulation`."""
-        y = self.dae.start(x)
-        slots = self.dae.layout.body_slots
-        moving = self.dae.reference.stored_efforts(x, tuple(s.batch for s in self.dae.layout.energies))[slots]
-        parts = [self.dae.reference.closures(x), moving - self.dae.expanded(y)[1]]
-        return _largest(*parts, self.dae.violation(t, y)) if self.dae.coupled else _largest(*parts)
+        layout = self.dae.layout
+        pose, twist = self._bodies(state.blocks)
+        block, rows = layout.poses
+        parts = [pose - entries_at(first.x[block], rows), twist - entries_at(first.efforts[0], layout.body_slots)]
+        if layout.other_rows.size:
+            parts += self.dae.residuals(t, y, self.dae.motion(y))
+        return _largest(*parts)
 
     @staticmethod
     def projected(dae: TreeDAE, t, y: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
@@ -135,13 +145,13 @@ def resolved_formulation(model: Model, name: str | None = None) -> str:
 def projection(formulation: type[AbsoluteFormulation] | type[TreeFormulation], audit: bool):
     """The solver's projection of `(state, account)`: the energy that it adds goes to the account."""
 
-    def apply(t, y, dae) -> Any:
+    def apply(t, y, field) -> Any:
         x, account = y
-        moved, work = formulation.projected(dae, t, x)
+        moved, work = formulation.projected(field.dae, t, x)
         return moved, account.at[ACCOUNT.index("projection_work")].add(work) if audit else account
 
     return apply
 
 
 def _largest(*arrays: Array) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(jnp.concatenate([jnp.zeros(1, arrays[0].dtype), *(a.ravel() for a in arrays)])))
+    return jnp.max(jnp.abs(jnp.concatenate([a.ravel() for a in arrays])), initial=0.0)

@@ -1,4 +1,4 @@
-"""What the equations say at a saved state beyond the state itself: efforts, and for the audit rates and rank."""
+"""What the equations say at a saved state: the state of the reference semantics, efforts, and for the audit forces."""
 
 from __future__ import annotations
 
@@ -7,35 +7,53 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import Rates, ReferenceDAE
-from jmbs.linear import singular_values_of_directions
+from jmbs.ephs import ReferenceDAE
+from jmbs.linear import pseudo_inverse, singular_values_of_directions
+
+
+class Forces(NamedTuple):
+    """Multipliers of all constraint rows, of least Euclidean norm; how far the rows are from zero, `violation`; the
+    singular values of the rows, descending, each row scaled to unit length."""
+
+    multipliers: Float[Array, " rows"]
+    violation: Float[Array, " rows"]
+    singular_values: Float[Array, " k"]
 
 
 class Instant(NamedTuple):
     """One instant of a motion, in the numbering of the reference plan; whoever solves the equations gives it.
 
+    - `x`: the state.
     - `efforts`: all of them, in parts one after the other: what nobody reads needs not be computed.
-    - `rates`: with multipliers of least Euclidean norm over all rows; None without audit.
-    - `singular_values`: of the constraint rows, descending, each row scaled to unit length; None without audit.
+    - `forces`: None without audit.
     """
 
+    x: tuple[Array, ...]
     efforts: tuple[Float[Array, " some"], ...]
-    rates: Rates | None
-    singular_values: Float[Array, " k"] | None
+    forces: Forces | None
 
 
-def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], audit: bool) -> Instant:
-    """The instant `(t, x)` by the reference equations, dense in the number of constraint rows."""
-    if not audit:
-        return Instant((dae.efforts(t, x),), None, None)
-    rates = dae.rates(t, x, None, minimum_norm=True)
-    return Instant((rates.efforts,), rates, _constraint_singular_values(dae, t, x))
+def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], velocity: Float[Array, " stored"] | None) -> Instant:
+    """The instant `(t, x)` by the reference equations, dense in the number of constraint rows.
+
+    **Arguments:** `velocity`: the state's, for the audit; forces are what it takes to make the state move so.
+    """
+    if velocity is None:
+        return Instant(x, (dae.efforts(t, x),), None)
+    if not dae.kinematic:
+        rates = dae.rates(t, x)
+        values = _singular_values(dae.constraint_matrix(t, dae.structures(x)))
+        return Instant(x, (rates.efforts,), Forces(rates.multipliers, rates.violation, values))
+    known = dae.known(t, x)
+    balance = -known.flow[: dae.plan.n_stored + dae.plan.n_free]
+    wanted = balance - jnp.pad(velocity, (0, dae.plan.n_free))
+    multipliers = pseudo_inverse(known.C).T @ wanted if known.C.size else jnp.zeros(0, velocity.dtype)
+    return Instant(x, (known.efforts,), Forces(multipliers, known.violation, _singular_values(known.C)))
 
 
-def _constraint_singular_values(dae: ReferenceDAE, t, x) -> Float[Array, " k"]:
-    """Singular values of the constraint rows at a state, each row scaled to unit length; empty without constraints.
+def _singular_values(C: Float[Array, "rows efforts"]) -> Float[Array, " k"]:
+    """Of the constraint rows, each scaled to unit length; empty without constraints.
 
     The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
     """
-    C = dae.constraint_matrix(t, dae.structures(x))
     return singular_values_of_directions(C) if C.size else jnp.zeros(0, C.dtype)

@@ -1,7 +1,12 @@
-"""From a model and a state to an audited trajectory, through diffrax."""
+"""From a model and a state to an audited trajectory.
+
+Outside of transformations a run is three programs, which begin, advance and finish it; times, tolerances, parameters
+and initial values are their arguments. Under `jit`, `vmap` or a derivative it becomes part of the user's program.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,24 +14,24 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
-from jmbs.dae import ACCOUNT, velocity_field
+from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import SimulationError
-from jmbs.simulation.formulation import formulation_of, projection
+from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.inputs import with_inputs
-from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model, assembled
-from jmbs.simulation.outcome import trajectory_of
-from jmbs.simulation.progress import progress_meter
-from jmbs.simulation.run_settings import RunSettings
-from jmbs.simulation.state import State, to_internal
+from jmbs.simulation.model import Model, assembled
+from jmbs.simulation.outcome import labels_of, trajectory_of
+from jmbs.simulation.progress import progress_of
+from jmbs.simulation.run_settings import Program, RunSettings, Values
+from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, message
 from jmbs.simulation.trajectory import Trajectory
-from jmbs.solvers import LieTerm, MuntheKaas, fixed_steps
+from jmbs.solvers import AdaptiveSteps, FixedSteps, Kind, LieTerm, MuntheKaas, Problem, Steps, by_diffrax
 
-FIRST_STEP = 1e-3
-"""First step of adaptive runs, s, or a tenth of the first saving interval if that is less. Always given: diffrax's own
-guess adds a tangent to the state, which on a group is meaningless; a step too large is simply rejected."""
+KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
+"""Of loops over adaptive steps, by what derivatives go through."""
 
 
 def simulate(
@@ -52,6 +57,10 @@ def simulate(
 ) -> Trajectory:
     """Integrates a model; pure, so `jit`, `vmap`, `grad` and `jvp` apply.
 
+    Called outside of them it compiles once for a mechanism, method and number of saved times: other times, steps,
+    tolerances, parameters and initial values run in the same programs. Functions among `inputs` are compared by
+    identity: the same function object, the same program.
+
     **Arguments:** what is not given comes from the model's settings.
 
     - `state`: a consistent state; None assembles the model's own, with gradients.
@@ -69,101 +78,103 @@ def simulate(
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
       the trajectory has a status, and NaN after the failure.
-    - `progress`: draw a progress bar.
+    - `progress`: draw a progress bar; not under a transformation.
 
     Raises `ModelError` for wrong arguments.
     """
-    plan = RunSettings(
+    settings = RunSettings(
         *(model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
         formulation=formulation,
+        audit=audit,
     )
-    traced = _is_traced((model, state, ts))
-    model = with_inputs(model, inputs or {})
+    traced = _under_transformation((model, state, inputs))
+    given = with_inputs(model, inputs or {})
     if state is None:
-        if not traced:
-            state = model.initial_state()
-        else:
-            state, _ = assembled(model)
-    run = _integrate_jit if not traced else _integrate
-    trajectory = run(model, state, plan, audit, progress)
+        state = assembled(given)[0] if traced else given.initial_state()
+    labels, given = labels_of(given, settings.method), given.without_names()
+    program, values = settings.program(derivatives=traced), settings.values()
+    if traced:
+        trajectory = _whole(given, state, program, values)
+    elif not isinstance(program.adjoint, str):
+        trajectory = _whole_jit(given, state, program, values)
+    else:
+        trajectory = _in_programs(given, state, program, values, settings.ts, progress)
+    trajectory = dataclasses.replace(trajectory, labels=labels)
     if throw and not _is_traced(trajectory):
         _raise_failure(trajectory)
     return trajectory
 
 
-def _integrate(model: Model, state: State, run: RunSettings, audit: bool, progress: bool) -> Trajectory:
-    dtype, ts = model.dtype, run.ts
-    formulation = formulation_of(model, run.formulation)
-    dae: Any = formulation.dae
-    x0 = to_internal(model.dae, state)
-    y0 = formulation.start(x0)
-    account = jnp.zeros(len(ACCOUNT) + len(model.dae.plan.irreversible) if audit else 0, dtype)
-    treat = projection(type(formulation), audit) if run.constraints == "project" else None
-    solver = MuntheKaas(run.solver, formulation.manifold, treat)
-    term = LieTerm(velocity_field(audit, run.baumgarte))
-    times = jnp.asarray(ts, dtype)
-    if len(ts) == 1:
-        saved, result = jax.tree.map(lambda leaf: leaf[None], (y0, account)), diffrax.RESULTS.successful
-        end = times[0], dae.regularity(y0)
-        stats = {"steps": jnp.asarray(0), "accepted": jnp.asarray(0), "rejected": jnp.asarray(0)}
-    elif run.grid is not None and isinstance(run.adjoint, str):
-        checkpoint = run.adjoint == "checkpoint"
-        meter = progress_meter(progress)
-        moved = fixed_steps(term, solver, (y0, account), dae, run.grid, run.ts, checkpoint, meter)
-        saved, result, (t, (y, _)) = moved.saved, moved.result, moved.end
-        end = t, dae.regularity(y)
-        stats = {"steps": moved.steps, "accepted": moved.steps, "rejected": jnp.asarray(0)}
+def _in_programs(
+    model: Model, state: State, program: Program, values: Values, times: np.ndarray, progress: bool
+) -> Trajectory:
+    """The run in programs that serve others too."""
+    carry = _begin(model, state, program, values)
+    for stop in progress_of(times, wanted=progress):
+        carry = _advance(model, program, values, carry, jnp.asarray(stop))
+        if progress and bool(carry.result != diffrax.RESULTS.successful):
+            break
+    return _finish(model, state, program, values, carry)
+
+
+def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
+    """The same as one function."""
+    formulation = formulation_of(model, program.formulation)
+    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program)
+    if isinstance(program.adjoint, str):
+        steps = _steps(program, values)
+        run = steps.run(steps.advance(problem, steps.start(problem, y0)))
     else:
-        assert not isinstance(run.adjoint, str)
-        saved, end, result, stats = _by_diffrax(term, solver, run, run.adjoint, (y0, account), dae, progress)
-    # A verdict has no derivative, and tracing one takes time.
-    frozen, first = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (formulation, x0))
-    consistent = frozen.inconsistency(times[0], first) <= 10 * ASSEMBLY_TOLERANCE[dtype.name]
-    return trajectory_of(model, run, formulation, times, saved, result, end, stats, audit, consistent)
+        counts, tolerance = values.counts, (values.rtol, values.atol)
+        run = by_diffrax(problem, y0, counts, tolerance, program.steps, program.adjoint)
+    return trajectory_of(model, formulation, state, program, values, run)
 
 
-def _by_diffrax(term, solver, run: RunSettings, adjoint: diffrax.AbstractAdjoint, y0, dae: Any, progress: bool):
-    """States at saved times, where the run ended, its result and statistics, by diffrax's own loop."""
-    dtype, ts = y0[1].dtype, run.ts
-    times = jnp.asarray(ts, dtype)
-    if run.grid is not None:
-        controller, dt0 = diffrax.StepTo(ts=jnp.asarray(run.grid, dtype)), None
-    else:
-        assert run.rtol is not None and run.atol is not None
-        pid = diffrax.PIDController(rtol=run.rtol, atol=run.atol, dtmin=1e-13 * float(ts[-1] - ts[0]))
-        controller = diffrax.ClipStepSizeController(pid, step_ts=times)
-        dt0 = jnp.asarray(min(FIRST_STEP, 0.1 * float(ts[1] - ts[0])), dtype)
-    solution = diffrax.diffeqsolve(
-        term,
-        solver,
-        t0=times[0],
-        t1=times[-1],
-        dt0=dt0,
-        y0=y0,
-        args=dae,
-        saveat=diffrax.SaveAt(subs=(diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True, fn=_end))),
-        stepsize_controller=controller,
-        adjoint=adjoint,
-        max_steps=run.max_steps,
-        throw=False,
-        progress_meter=progress_meter(progress),
-    )
-    ys: Any = solution.ys
-    saved, end = ys
-    stats = {
-        "steps": solution.stats["num_steps"],
-        "accepted": solution.stats["num_accepted_steps"],
-        "rejected": solution.stats["num_rejected_steps"],
-    }
-    return saved, jax.tree.map(lambda leaf: leaf[-1], end), solution.result, stats
+_whole_jit = eqx.filter_jit(_whole)
 
 
-def _end(t, y, dae):
-    """Where an integration ended: its time, and how far the coordinates are from a singularity of theirs."""
-    return t, dae.regularity(y[0])
+@eqx.filter_jit
+def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
+    formulation = formulation_of(model, program.formulation)
+    problem = _problem(model, formulation, program, values)
+    return _steps(program, values).start(problem, _start(model, formulation, state, program))
 
 
-_integrate_jit = eqx.filter_jit(_integrate)
+@eqx.filter_jit
+def _advance(model: Model, program: Program, values: Values, carry: Any, stop: Any) -> Any:
+    problem = _problem(model, formulation_of(model, program.formulation), program, values)
+    return _steps(program, values).advance(problem, carry, stop)
+
+
+@eqx.filter_jit
+def _finish(model: Model, state: State, program: Program, values: Values, carry: Any) -> Trajectory:
+    formulation = formulation_of(model, program.formulation)
+    return trajectory_of(model, formulation, state, program, values, _steps(program, values).run(carry))
+
+
+def _problem(
+    model: Model, formulation: AbsoluteFormulation | TreeFormulation, program: Program, values: Values
+) -> Problem:
+    treat = projection(type(formulation), program.audit) if program.constraints == "project" else None
+    solver = MuntheKaas(values.base_solver(program), formulation.manifold, treat)
+    field = Field(formulation.dae, values.baumgarte)
+    return Problem(LieTerm(velocity_field(program.audit)), solver, field, values.times, program.audit)
+
+
+def _start(
+    model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program
+) -> tuple[Any, Any]:
+    """The formulation's state, and the account, empty without audit."""
+    size = len(ACCOUNT) + len(model.dae.plan.irreversible) if program.audit else 0
+    return formulation.start(state), jnp.zeros(size, model.dtype)
+
+
+def _steps(program: Program, values: Values) -> Steps:
+    assert isinstance(program.adjoint, str)
+    if not program.adaptive:
+        return FixedSteps(values.counts, program.steps, program.adjoint == "checkpoint")
+    most = values.max_steps if program.steps is None else program.steps
+    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint])
 
 
 def _raise_failure(trajectory: Trajectory) -> None:
@@ -173,3 +184,10 @@ def _raise_failure(trajectory: Trajectory) -> None:
 
 def _is_traced(tree) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def _under_transformation(given) -> bool:
+    """Whether JAX is tracing what is given, or what functions among it look at, or the caller as a whole."""
+    cells = [getattr(leaf, "__closure__", None) or () for leaf in jax.tree.leaves(given)]
+    looked_at = [cell.cell_contents for closure in cells for cell in closure]
+    return _is_traced((given, looked_at)) or isinstance(jnp.zeros(()), Tracer)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.multibody import TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae
-from jmbs.simulation.state import to_internal
+from jmbs.simulation.formulation import TreeFormulation
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -66,5 +66,5 @@ def _layout(model: Model) -> Any:
 
 
 def _tree_state(model: Model, state: State) -> tuple[TreeDAE, tuple[Array, ...]]:
-    dae = tree_dae(model.dae, _layout(model))
-    return dae, dae.start(to_internal(model.dae, state))
+    formulation = TreeFormulation(tree_dae(model.dae, _layout(model)))
+    return formulation.dae, formulation.start(state)

@@ -14,13 +14,14 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from jmbs.dae import velocity_field
+from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError, ModelError
 from jmbs.library.mechanics import Parameter, SimulationSpec, nearest
 from jmbs.multibody import Layout
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import formulation_of, projection
+from jmbs.simulation.instant import instant
 from jmbs.simulation.joint_space import (
     joint_space_forward_dynamics,
     joint_space_inverse_dynamics,
@@ -174,7 +175,13 @@ class Model(eqx.Module):
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""
-        return self.dae.rates(jnp.asarray(t, self.dtype), to_internal(self.dae, state), None, minimum_norm)
+        t, x = jnp.asarray(t, self.dtype), to_internal(self.dae, state)
+        rates = self.dae.rates(t, x)
+        if not minimum_norm:
+            return rates
+        forces = instant(self.dae, t, x, rates.velocity).forces
+        assert forces is not None
+        return rates._replace(multipliers=forces.multipliers)
 
     def balance(self, t: Any, state: State) -> Balance:
         """First and second law at a state, component by component and junction by junction; pure."""
@@ -187,13 +194,16 @@ class Model(eqx.Module):
         model = with_inputs(self, inputs or {})
         formulation = formulation_of(model, self.settings.formulation)
         t0, dt = jnp.asarray(t, self.dtype), jnp.asarray(dt, self.dtype)
-        y0 = (formulation.start(to_internal(model.dae, state)), jnp.zeros(0, self.dtype))
+        y0 = (formulation.start(state), jnp.zeros(0, self.dtype))
         treat = projection(type(formulation), False) if self.settings.constraints == "project" else None
         solver = MuntheKaas(base_method(self.settings.method), formulation.manifold, treat)
-        term = LieTerm(velocity_field(False, None))
-        args = formulation.dae
-        (y1, _), *_ = solver.step(term, t0, t0 + dt, y0, args, solver.init(term, t0, t0 + dt, y0, args), True)
-        return from_internal(model.dae, formulation.reference_state(y1))
+        after = solver.advance(LieTerm(velocity_field(False)), t0, t0 + dt, y0, Field(formulation.dae))
+        return from_internal(model.dae, formulation.reference_state(after.y[0]))
+
+    def without_names(self) -> Model:
+        """What decides how the model moves, so that models which differ in their texts only share programs."""
+        bare = {"initial": {}, "settings": SimulationSpec(), "table": (), "name": "", "config_json": ""}
+        return dataclasses.replace(self, **bare, without_tree="")
 
     @property
     def velocity_names(self) -> list[tuple[str, str]]:

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ENTROPY, Rates, ReferenceDAE, Role
+from jmbs.ephs import ENTROPY, ReferenceDAE, Role
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import rotate
 from jmbs.simulation.by_name import ByName
-from jmbs.simulation.instant import Instant
+from jmbs.simulation.instant import Forces, Instant
 from jmbs.simulation.observation_plan import ObservationPlan
 from jmbs.static_places import entries_across
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
-def observe(model: Model, plan: ObservationPlan, x: tuple[Array, ...], instant: Instant) -> dict[str, Any]:
-    """Everything that a trajectory shows of one saved state, without the account's integrals.
+def observe(model: Model, plan: ObservationPlan, instant: Instant) -> dict[str, Any]:
+    """What a trajectory shows of one saved state, without the account's integrals and rates.
 
     **Arguments:** `plan`: the model's; `instant`: what the equations say at the state.
     """
-    dae, rates = model.dae, instant.rates
+    dae, x, forces = model.dae, instant.x, instant.forces
     result: dict[str, Any] = _motion(dae, plan, x, instant.efforts)
-    result["regularity"] = dae.regularity(x)
-    if rates is not None:
-        result |= _storage(dae, plan, x) | _constraints(dae, plan, x, rates)
-        result["production"] = plan.production.take(rates.power.production)
-        result["singular_values"] = instant.singular_values
+    if dae.has_domain:
+        result["regularity"] = dae.regularity(x)
+    if forces is not None:
+        result |= _storage(dae, plan, x) | _constraints(dae, plan, x, forces)
+        result["singular_values"] = forces.singular_values
     return result
 
 
@@ -80,16 +80,16 @@ def _entropies(dae: ReferenceDAE, x) -> Float[Array, " storages"]:
             entropy = jnp.zeros(len(batch.paths), dae.reference_temperature.dtype)
             for port in batch.ports:
                 if port.quantity == ENTROPY:
-                    entropy = entropy + jnp.sum(x[port.block][port.rows], axis=1)
+                    entropy = entropy + jnp.sum(batch.states(x)[port.name], axis=1)
             entropies.append(entropy)
     return jnp.concatenate(entropies)
 
 
-def _constraints(dae: ReferenceDAE, plan: ObservationPlan, x, rates: Rates) -> dict[str, ByName]:
+def _constraints(dae: ReferenceDAE, plan: ObservationPlan, x, forces: Forces) -> dict[str, ByName]:
     largest = lambda rows: plan.residuals.take(jnp.max(jnp.abs(rows)[plan.residual_rows], axis=1))  # noqa: E731
     return {
-        "reaction": plan.reaction.take(rates.multipliers),
-        "multipliers": plan.multipliers.take(rates.multipliers),
+        "reaction": plan.reaction.take(forces.multipliers),
+        "multipliers": plan.multipliers.take(forces.multipliers),
         "constraint_position": largest(dae.closures(x, closure_gap)),
-        "constraint_velocity": largest(rates.violation),
+        "constraint_velocity": largest(forces.violation),
     }

@@ -6,6 +6,7 @@ import importlib.metadata
 from typing import Any
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,47 +17,53 @@ from jmbs.ephs import TableEffort, TableFlow
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
-from jmbs.simulation.model import Model
+from jmbs.simulation.instant import Instant
+from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
-from jmbs.simulation.run_settings import RunSettings
+from jmbs.simulation.run_settings import Program, Values
+from jmbs.simulation.state import State
 from jmbs.simulation.status import Status
 from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternions
+from jmbs.solvers import Run
 
 
 def trajectory_of(
     model: Model,
-    run: RunSettings,
     formulation: AbsoluteFormulation | TreeFormulation,
-    times,
-    saved,
-    result,
-    end,
-    stats,
-    audit: bool,
-    consistent: Array,
+    state: State,
+    program: Program,
+    values: Values,
+    run: Run,
 ) -> Trajectory:
-    """The trajectory of a run: everything observed at saved times, NaN after a failure, and what became of it.
-
-    **Arguments:** `times` (T,) s; `saved`: states of the formulation and accounts at those times; `result`, `stats`:
-    diffrax's; `end`: the time where the integration ended and the regularity of its coordinates there; `consistent`:
-    whether the first state met the constraints.
-    """
-    xs, account = saved
+    """The trajectory of a run from a `state`: everything observed at saved times, NaN after a failure, and what became
+    of it. Its labels are to come, see `labels_of`."""
+    times, (xs, account) = values.times, run.saved
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf), axis=tuple(range(1, leaf.ndim))) for leaf in xs]).all(axis=0)
     finite = jnp.cumprod(finite.astype(jnp.int32)).astype(bool)
-    start = jax.tree.map(lambda leaf: leaf[:1], xs)
-    safe = jax.tree.map(lambda leaf, first: jnp.where(_wide(finite, leaf), leaf, first), xs, start)
+    # After a failure the first state is looked at instead; what is seen of it is thrown away.
+    safe = lambda leaf: jnp.where(_wide(finite, leaf), leaf, leaf[:1])  # noqa: E731
+    slopes = safe(run.slopes) if program.audit else None
+    velocities = None if slopes is None else slopes[:, : formulation.manifold.n_stored]
+    looked = jax.vmap(formulation.look)(times, jax.tree.map(safe, xs), velocities)
     plan = observation_plan(model)
-    seen = jax.vmap(lambda t, y: observe(model, plan, *formulation.look(t, y, audit)))(times, safe)
-    seen = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), seen)
-    account = jnp.where(finite[:, None], account, jnp.nan)
-    end_time, regularity = end
-    singular = _singular(seen.pop("regularity"), regularity)
-    status = _status(result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
+    seen = jax.vmap(lambda at: observe(model, plan, at))(looked)
+    if slopes is not None:
+        production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
+        seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
+    # A verdict has no derivative, and tracing one takes time.
+    frozen = jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, (formulation, state, looked, xs)
+    )
+    consistent = _consistent(times[0], *frozen)
+    seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
+    end_time, (y, _) = run.end
+    singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
+    status = _status(run.result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
     failure_time = jnp.where(status == Status.successful, jnp.nan, end_time)
-    books = _books(model, seen, account) if audit else dict.fromkeys(_BOOK_KEYS)
-    times, seen, books = jax.tree.map(lambda leaf: leaf[run.lead :], (times, seen, books))
+    books = _books(model, seen, account) if program.audit else dict.fromkeys(_BOOK_KEYS)
+    times, seen, books = jax.tree.map(lambda leaf: leaf[program.lead :], (times, seen, books))
+    stats = {"steps": run.accepted + run.rejected, "accepted": run.accepted, "rejected": run.rejected}
     return Trajectory(
         ts=times,
         position=seen["position"],
@@ -73,12 +80,21 @@ def trajectory_of(
         status=status,
         failure_time=failure_time,
         stats=stats,
-        labels=_labels(model, run),
+        labels=_NO_LABELS,
         stored=seen.get("stored"),
         production=seen.get("production"),
         multipliers=seen.get("multipliers"),
         **books,
     )
+
+
+_NO_LABELS = Labels("", (), ())
+
+
+def _consistent(t, formulation: AbsoluteFormulation | TreeFormulation, state: State, looked: Instant, xs) -> Array:
+    """Whether the first state meets the constraints."""
+    y, first = jax.tree.map(lambda leaf: leaf[0], (xs, looked))
+    return formulation.inconsistency(t, y, state, first) <= 10 * ASSEMBLY_TOLERANCE[t.dtype.name]
 
 
 _BOOK_KEYS = (
@@ -143,16 +159,16 @@ def _with_continuous_signs(values: ByName, where: np.ndarray) -> ByName:
     return ByName(array, values.entries)
 
 
-def _beyond_tables(model: Model, times) -> Array:
-    """Whether some tabulated drive ends before the run does, or starts after it."""
+def _beyond_tables(model: Model, times) -> Array | None:
+    """Whether some tabulated drive ends before the run does, or starts after it; None without any."""
     is_table = lambda leaf: isinstance(leaf, TableFlow | TableEffort)  # noqa: E731
     tables = [d for d in jax.tree.leaves(model.dae.drives, is_leaf=is_table) if is_table(d)]
     slack = 1e-9 * (times[-1] - times[0])
     short = [(d.times[0] > times[0] + slack) | (d.times[-1] < times[-1] - slack) for d in tables]
-    return jnp.any(jnp.stack(short)) if short else jnp.asarray(False)
+    return jnp.any(jnp.stack(short)) if short else None
 
 
-def _status(result, finite: Array, consistent: Array, beyond_tables: Array, singular: Array) -> Status:
+def _status(result, finite: Array, consistent: Array, beyond_tables: Array | None, singular: Array | None) -> Status:
     R = diffrax.RESULTS
     status = Status.where(finite, Status.successful, Status.not_finite)
     status = Status.where(result == R.max_steps_reached, Status.max_steps_reached, status)
@@ -160,13 +176,15 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array, sing
     implicit = (result == R.nonlinear_max_steps_reached) | (result == R.nonlinear_divergence)
     status = Status.where(implicit, Status.implicit_solve_failed, status)
     status = Status.where(result == R.nonfinite, Status.not_finite, status)
-    status = Status.where((status != Status.successful) & beyond_tables, Status.table_exceeded, status)
-    status = Status.where((status != Status.successful) & singular, Status.singular_coordinates, status)
+    for reason, of_failure in ((beyond_tables, Status.table_exceeded), (singular, Status.singular_coordinates)):
+        if reason is not None:
+            status = Status.where((status != Status.successful) & reason, of_failure, status)
     bad_start = (status == Status.successful) & ~consistent
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 
-def _labels(model: Model, run: RunSettings) -> Labels:
+def labels_of(model: Model, method: str) -> Labels:
+    """What the arrays of a trajectory are called."""
     try:
         version = importlib.metadata.version("jmbs")
     except importlib.metadata.PackageNotFoundError:
@@ -178,7 +196,7 @@ def _labels(model: Model, run: RunSettings) -> Labels:
         bodies=layout.bodies,
         joints=layout.joints,
         joint_coordinates=layout.coordinates,
-        method=run.method,
+        method=method,
         config_json=model.config_json,
         version=version,
         constraints=constraints,

@@ -1,12 +1,19 @@
-"""What one run is to do: times, method, step control and treatment of constraints, resolved and checked."""
+"""What one run is to do: times, method, step control and treatment of constraints, resolved and checked.
+
+A `Program` is what decides which program is compiled; `Values` are numbers that a compiled program takes.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import diffrax
-import jax
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import show
@@ -21,8 +28,48 @@ DIRECT_STEPS = 1000
 """Up to so many fixed steps reverse mode keeps what it needs of all of them."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What of a run decides its program; equal ones share one.
+
+    **Arguments:** `method`: its name; `formulation`, `constraints`, see `simulate`; `adaptive`: whether steps are;
+    `adjoint`: what derivatives go through, a name, or diffrax's; `audit`; `lead`: how many times at the start were not
+    asked for; `steps`: the number of fixed steps, the most of adaptive ones, where derivatives need to know it.
+    """
+
+    method: str
+    formulation: str
+    constraints: str
+    adaptive: bool
+    adjoint: str | diffrax.AbstractAdjoint
+    audit: bool
+    lead: int
+    steps: int | None
+
+
+class Values(eqx.Module):
+    """The numbers of a run, as arrays, None where there are none: `times` (n,) s to stop at; `counts` (n - 1,) of fixed
+    steps between them, or tolerances and the most steps; Baumgarte's rate, 1/s; a diffrax solver, where it is not known
+    by its name."""
+
+    times: Array
+    counts: Any
+    rtol: Any
+    atol: Any
+    max_steps: Any
+    baumgarte: Any
+    solver: diffrax.AbstractSolver | None
+
+    def base_solver(self, program: Program) -> diffrax.AbstractSolver:
+        """The method on vectors."""
+        if self.solver is not None:
+            return self.solver
+        exact = not program.adaptive and self.times.dtype == np.float64
+        return base_method(program.method, None if exact else self.rtol)
+
+
 class RunSettings:
-    """The resolved settings of one run; hashable by value of what decides the compiled program."""
+    """The settings of one run, resolved from what is given and the model's own, and checked."""
 
     def __init__(
         self,
@@ -39,16 +86,17 @@ class RunSettings:
         adjoint,
         baumgarte,
         formulation=None,
+        audit=True,
     ):
         settings = model.settings
         t0 = settings.t0 if t0 is None else t0
         self.ts, self.lead = _times(settings, t0, t1, save_every, ts)
-        self.grid = None
         method = settings.method if solver is None else solver
         self.method = method if isinstance(method, str) else type(method).__name__
+        self.solver = None if isinstance(method, str) else method
+        if self.solver is None:
+            base_method(self.method)
         self.dt, self.rtol, self.atol = _step_control(settings, dt, tolerance, self.method, model.dtype)
-        root_tolerance = None if self.dt is not None and model.dtype == np.float64 else (self.rtol or 1e-5)
-        self.solver = base_method(method, root_tolerance) if isinstance(method, str) else method
         self.constraints = settings.constraints if constraints is None else constraints
         if self.constraints not in ("none", "baumgarte", "project"):
             raise ModelError("constraints", show(self.constraints), "none, baumgarte or project")
@@ -59,23 +107,25 @@ class RunSettings:
         if self.constraints == "baumgarte":
             self.baumgarte = baumgarte or 1.0 / (BAUMGARTE_STEPS * (self.dt or 1e-3))
         self.max_steps = max_steps or settings.max_steps or DEFAULT_MAX_STEPS
-        if self.dt is not None:
-            self.grid = _grid(self.ts, self.dt)
-            self.max_steps = len(self.grid) - 1
-        self.adjoint = _adjoint(adjoint, None if self.grid is None else self.max_steps)
+        self.counts = None if self.dt is None else _counts(self.ts, self.dt)
+        self.adjoint, self.audit, self.dtype = _adjoint(adjoint, self.counts), audit, model.dtype
 
-    def _key(self):
-        grid = None if self.grid is None else self.grid.tobytes()
-        names = (self.method, self.dt, self.rtol, self.atol, self.constraints, self.baumgarte, self.max_steps)
-        names += (self.formulation,)
-        solver = jax.tree_util.tree_structure(self.solver), tuple(map(str, jax.tree.leaves(self.solver)))
-        return (self.ts.tobytes(), self.lead, grid, names, solver, str(self.adjoint))
+    def program(self, derivatives: bool) -> Program:
+        """**Arguments:** `derivatives`: whether the run may be differentiated, so that steps are counted first."""
+        steps = None
+        if derivatives or not isinstance(self.adjoint, str):
+            steps = self.max_steps if self.counts is None else int(self.counts.sum())
+        adjoint = self.adjoint if derivatives or not isinstance(self.adjoint, str) else "none"
+        settings = self.method, self.formulation, self.constraints, self.counts is None
+        return Program(*settings, adjoint, self.audit, self.lead, steps)
 
-    def __hash__(self):
-        return hash(self._key())
-
-    def __eq__(self, other):
-        return isinstance(other, RunSettings) and self._key() == other._key()
+    def values(self) -> Values:
+        """See `Values`."""
+        number = lambda x: None if x is None else jnp.asarray(x, self.dtype)  # noqa: E731
+        times, counts = jnp.asarray(self.ts, self.dtype), None if self.counts is None else jnp.asarray(self.counts)
+        rtol = self.rtol or (1e-5 if self.dtype == np.float32 else None)
+        max_steps = jnp.asarray(self.max_steps) if self.counts is None else None
+        return Values(times, counts, number(rtol), number(self.atol), max_steps, number(self.baumgarte), self.solver)
 
 
 def _times(settings, t0, t1, save_every, ts) -> tuple[np.ndarray, int]:
@@ -120,28 +170,17 @@ def _step_control(settings, dt, tolerance, method, dtype):
     return dt, rtol, atol
 
 
-def _grid(ts: np.ndarray, dt: float) -> np.ndarray:
-    """Equal steps of at most `dt` between neighbouring saved times."""
-    pieces = [np.asarray([ts[0]])]
-    for a, b in zip(ts[:-1], ts[1:], strict=True):
-        n = max(1, int(np.ceil((b - a) / dt * (1 - 1e-9))))
-        piece = a + (b - a) * np.arange(1, n + 1) / n
-        piece[-1] = b
-        pieces.append(piece)
-    return np.concatenate(pieces)
+def _counts(ts: np.ndarray, dt: float) -> np.ndarray:
+    """How many equal steps of at most `dt` lie between neighbouring saved times."""
+    return np.maximum(1, np.ceil(np.diff(ts) / dt * (1 - 1e-9))).astype(int)
 
 
-def _adjoint(adjoint, steps: int | None) -> str | diffrax.AbstractAdjoint:
-    """What differentiation goes through: the name of a way for fixed `steps`, or diffrax's for adaptive ones (None)."""
+def _adjoint(adjoint: Any, counts: np.ndarray | None) -> str | diffrax.AbstractAdjoint:
+    """What differentiation goes through: direct, checkpoint or forward, or a diffrax adjoint."""
     if not isinstance(adjoint, str):
         return adjoint
     if adjoint not in ADJOINTS:
         raise ModelError("adjoint", show(adjoint), f"one of {', '.join(ADJOINTS)}, or a diffrax adjoint")
-    if steps is not None:
-        return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and steps > DIRECT_STEPS) else "direct"
-    match adjoint:
-        case "direct":
-            return diffrax.DirectAdjoint()
-        case "forward":
-            return diffrax.ForwardMode()
-    return diffrax.RecursiveCheckpointAdjoint()
+    if counts is None:
+        return "checkpoint" if adjoint == "auto" else adjoint
+    return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and counts.sum() > DIRECT_STEPS) else "direct"

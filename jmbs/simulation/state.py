@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
+from jmbs.static_places import with_entries
 
 
 class State(eqx.Module):
@@ -50,16 +52,18 @@ def from_internal(dae: ReferenceDAE, x: tuple[Array, ...]) -> State:
     return State(tuple(blocks), tuple(b.junctions for b in dae.plan.blocks))
 
 
-def to_internal(dae: ReferenceDAE, state: State) -> tuple[Array, ...]:
-    """The states that are integrated: velocities turned into momenta with the model's own masses."""
+def to_internal(dae: ReferenceDAE, state: State, which: Collection[int] | None = None) -> tuple[Array, ...]:
+    """The states that are integrated: velocities turned into momenta with the model's own masses.
+
+    With `which`, in these blocks only; others are as in `state`.
+    """
     x = list(state.blocks)
     for batch, component in zip(dae.plan.batches, dae.components, strict=True):
-        if hasattr(component, "state_from_effort"):
-            efforts = {p.name: state.blocks[p.block][p.rows] for p in batch.ports if p.block is not None}
-            values = eqx.filter_vmap(lambda c, e: c.state_from_effort(e))(component, efforts)
-            for port in batch.ports:
-                if port.block is not None:
-                    x[port.block] = x[port.block].at[port.rows].set(values[port.name])
+        wanted = which is None or any(block in which for block, _ in batch.held.values())
+        if hasattr(component, "state_from_effort") and wanted:
+            values = eqx.filter_vmap(lambda c, e: c.state_from_effort(e))(component, batch.states(state.blocks))
+            for port, (block, rows) in batch.held.items():
+                x[block] = with_entries(x[block], rows, values[port])
     return tuple(x)
 
 

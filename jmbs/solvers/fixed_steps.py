@@ -1,114 +1,134 @@
-"""Fixed steps: one scan over all of them, which both modes of differentiation go through at little cost."""
+"""Fixed steps: one loop over all of them.
+
+Where their number is known when the program is made, the loop is a scan, which both modes of differentiation go
+through. Where it is not, the program serves any number of steps, without derivatives backwards.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
-from jmbs.solvers.munthe_kaas import MuntheKaas
+from jmbs.solvers.stepping import Problem, Run, entry
 
 
-class FixedRun(NamedTuple):
-    """**Arguments:** states at saved times, `(times, ...)`, NaN after a failure; time (s) and state at the end, or at
-    the failure; the result; the number of steps."""
+class FixedCarry(NamedTuple):
+    """`step` of those between the saved times `row` and `row + 1`; time and state that were reached, which a failure
+    keeps; how many steps that took; what was kept, with a row more for what is not asked for."""
 
-    saved: PyTree
-    end: tuple[Float[Array, ""], PyTree]
+    row: Int[Array, ""]
+    step: Int[Array, ""]
+    t: Float[Array, ""]
+    y: PyTree
     result: Any
     steps: Int[Array, ""]
+    saved: PyTree
+    slopes: Float[Array, "times n"]
 
 
-def fixed_steps(
-    term: diffrax.AbstractTerm,
-    solver: MuntheKaas,
-    y0: PyTree,
-    args: PyTree,
-    grid: np.ndarray,
-    times: np.ndarray,
-    checkpoint: bool,
-    meter: diffrax.AbstractProgressMeter,
-) -> FixedRun:
-    """Integrates along `grid` (s), which contains the `times` to save and starts with the first of them.
+class FixedSteps(eqx.Module):
+    """Equal steps from each saved time to the next.
 
-    **Arguments:** `checkpoint`: reverse mode keeps only about as many states as the root of the number of steps and
-    computes the others anew.
+    **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
+    reverse mode keeps only about as many states as the root of it and computes the others anew.
     """
-    arrays, others = eqx.partition((term, solver, y0, args), eqx.is_array)
 
-    def run(arrays: PyTree) -> FixedRun:
-        term, solver, y0, args = eqx.combine(arrays, others)
-        return _run(term, solver, y0, args, grid, times, checkpoint, meter)
+    counts: Int[Array, " intervals"]
+    total: int | None = eqx.field(static=True, default=None)
+    checkpoint: bool = eqx.field(static=True, default=False)
 
-    return one_kernel(run, arrays)
+    def start(self, problem: Problem, y0: PyTree) -> FixedCarry:
+        """See `Steps`."""
+        times = problem.times
+        # Whatever makes later states change, makes the first one.
+        zero = changing_zero((y0, problem.args), times.dtype)
+        y0 = jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), y0)
+        empty = jax.tree.map(lambda leaf: jnp.zeros((len(times), *leaf.shape), leaf.dtype), y0)
+        saved = jax.tree.map(lambda leaf, rows: jnp.concatenate([leaf[None], rows]), y0, empty)
+        width = problem.solver.manifold.zero(y0).shape
+        slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, *width), times.dtype)
+        nothing = jnp.asarray(0)
+        return FixedCarry(nothing, nothing, times[0], y0, diffrax.RESULTS.successful, nothing, saved, slopes)
+
+    def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:
+        """See `Steps`; `stop` only where the number of steps is not known ahead."""
+        arrays, others = eqx.partition((problem, self.counts, carry, stop), eqx.is_array)
+
+        def advance(arrays: PyTree) -> FixedCarry:
+            return self._advance(*eqx.combine(arrays, others))
+
+        return one_kernel(advance, arrays)
+
+    def _advance(self, problem: Problem, counts: Array, carry: FixedCarry, stop: Array | None) -> FixedCarry:
+        # The slope of the last state is that of the first stage of a step that leads nowhere.
+        last = len(problem.times) - 1 + problem.slopes
+        step = _step(_with_differentiable_stages(problem), jnp.append(counts, 1))
+        if self.total is None:
+            end = last if stop is None else jnp.where(stop == len(problem.times) - 1, last, stop)
+            return jax.lax.while_loop(lambda carry: carry.row < end, step, carry)
+        return _repeated(step, carry, self.total + problem.slopes, self.checkpoint)
+
+    def run(self, carry: FixedCarry) -> Run:
+        """See `Steps`."""
+        saved, slopes = jax.tree.map(lambda rows: rows[:-1], (carry.saved, carry.slopes))
+        return Run(saved, slopes, (carry.t, carry.y), carry.result, carry.steps, jnp.zeros_like(carry.steps))
 
 
-def _run(
-    term: diffrax.AbstractTerm,
-    solver: MuntheKaas,
-    y0: PyTree,
-    args: PyTree,
-    grid: np.ndarray,
-    times: np.ndarray,
-    checkpoint: bool,
-    meter: diffrax.AbstractProgressMeter,
-) -> FixedRun:
-    if hasattr(solver.solver, "scan_kind"):
-        # An implicit method's loop over stages in a form that both modes of differentiation go through.
-        solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
-    successful, start, span = diffrax.RESULTS.successful, float(grid[0]), float(grid[-1] - grid[0])
-    total, dtype = len(grid) - 1, jnp.result_type(*jax.tree.leaves(y0))
+def _with_differentiable_stages(problem: Problem) -> Problem:
+    """With an implicit method's loop over stages in a form that both modes of differentiation go through."""
+    solver = problem.solver
+    if not hasattr(solver.solver, "scan_kind"):
+        return problem
+    bounded = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
+    return problem._replace(solver=bounded)
 
-    def step(carry, x):
-        (t, y, result, count), saved, metered = carry
-        before, after, row, wanted = x
-        going = wanted & (result == successful)
-        new, outcome = solver.advance(term, before, after, y, args)
+
+def _step(problem: Problem, counts: Int[Array, " times"]) -> Callable[[FixedCarry], FixedCarry]:
+    term, solver, args, times, with_slopes = problem
+    ends, dtype, last, successful = problem.ends, times.dtype, len(times) - 1, diffrax.RESULTS.successful
+
+    def step(carry: FixedCarry) -> FixedCarry:
+        row, number, t, y, result, steps, saved, slopes = carry
+        start, end, count = entry(times, row), entry(ends, row), entry(counts, row)
+        at = lambda number: start + (end - start) * number.astype(dtype) / count.astype(dtype)  # noqa: E731
+        arrived = number + 1 == count
+        after = jnp.where(arrived, end, at(number + 1))
+        new, _, slope, outcome = solver.advance(term, at(number), after, y, args, slope=with_slopes)
+        going = (row < last) & (result == successful)
         t, y = jax.tree.map(lambda a, b: jnp.where(going, a, b), (after, new), (t, y))
         result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
-        state = t, y, result, count + going.astype(count.dtype)
-        good = result == successful
-        kept = jax.tree.map(lambda leaf: jnp.where(good, leaf, jnp.nan), y)
-        put = lambda rows, leaf: jax.lax.dynamic_update_index_in_dim(rows, leaf, row, 0)  # noqa: E731
-        saved = jax.tree.map(put, saved, kept)
-        metered = meter.step(metered, (after - start) / span)
-        return (state, saved, metered), None
+        kept = jax.tree.map(lambda leaf: jnp.where(result == successful, leaf, jnp.nan), y)
+        saved = _put(saved, kept, jnp.where(arrived & (row < last), row + 1, last + 1))
+        if with_slopes:
+            slopes = _put(slopes, slope, jnp.where(number == 0, row, last + 1))
+        row, steps = row + arrived.astype(row.dtype), steps + going.astype(steps.dtype)
+        return FixedCarry(row, jnp.where(arrived, 0, number + 1), t, y, result, steps, saved, slopes)
 
-    # Whatever makes later states change, makes the first one.
-    zero = changing_zero((y0, args), dtype)
-    y0 = jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), y0)
-    # The last row takes what is not asked for.
-    empty = jax.tree.map(lambda leaf: jnp.zeros((len(times), *leaf.shape), leaf.dtype), y0)
-    saved = jax.tree.map(lambda leaf, rows: jnp.concatenate([leaf[None], rows]), y0, empty)
-    chunk = math.isqrt(total - 1) + 1 if checkpoint else total
-    xs = _schedule(grid, times, chunk, dtype)
-    carry = (xs[0][0], y0, successful, jnp.asarray(0)), saved, meter.init()
-    if checkpoint:
-        inner = jax.checkpoint(lambda carry, xs: jax.lax.scan(step, carry, xs), prevent_cse=False)
-        pieces = jax.tree.map(lambda x: x.reshape(-1, chunk), xs)
-        carry, _ = jax.lax.scan(inner, carry, pieces)
-    else:
-        carry, _ = jax.lax.scan(step, carry, xs)
-    (t, y, result, count), saved, metered = carry
-    meter.close(metered)
-    return FixedRun(jax.tree.map(lambda rows: rows[:-1], saved), (t, y), result, count)
+    return step
 
 
-def _schedule(grid: np.ndarray, times: np.ndarray, chunk: int, dtype) -> tuple[Array, Array, Array, Array]:
-    """By step: start, end, the row of its end in what is saved, and whether it is a step at all and not there to fill
-    the last chunk."""
-    rows = np.searchsorted(times, grid[1:])
-    rows = np.where(times[np.minimum(rows, len(times) - 1)] == grid[1:], rows, len(times))
-    fill = -(len(grid) - 1) % chunk
-    pad = lambda x, value: np.concatenate([x, np.full(fill, value, x.dtype)])  # noqa: E731
-    before, after = (jnp.asarray(pad(t, grid[-1]), dtype) for t in (grid[:-1], grid[1:]))
-    steps = np.ones(len(rows), dtype=bool)
-    return before, after, jnp.asarray(pad(rows, len(times))), jnp.asarray(pad(steps, False))
+def _put(rows: PyTree, values: PyTree, row: Int[Array, ""]) -> PyTree:
+    put = jax.lax.dynamic_update_index_in_dim
+    return jax.tree.map(lambda x, y: put(x, y, row, 0, allow_negative_indices=False), rows, values)
+
+
+def _repeated(step: Callable[[FixedCarry], FixedCarry], carry: FixedCarry, total: int, checkpoint: bool) -> FixedCarry:
+    """The carry after so many steps. What is beyond the last saved time moves nothing."""
+
+    def scan(carry: FixedCarry, length: int) -> FixedCarry:
+        return jax.lax.scan(lambda carry, _: (step(carry), None), carry, length=length)[0]
+
+    if not checkpoint or total < 2:
+        return scan(carry, total)
+    chunk = math.isqrt(total - 1) + 1
+    inner = jax.checkpoint(lambda carry: scan(carry, chunk), prevent_cse=False)
+    return jax.lax.scan(lambda carry, _: (inner(carry), None), carry, length=-(-total // chunk))[0]

@@ -6,7 +6,7 @@ Phidot = dexp^-1_{-Phi}(F(t, y0 exp(Phi))),  Phi(0) = 0,  then  y1 = y0 exp(Phi1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import diffrax
 import equinox as eqx
@@ -67,28 +67,48 @@ class _ChartTerm(diffrax.AbstractTerm):
         return vf * control
 
 
+class ExplicitStep(NamedTuple):
+    """**Arguments:** `y` after the step; the estimate of its `error`, the velocity at the start, `slope`; None where
+    they were not asked for."""
+
+    y: Float[Array, " n"]
+    error: Float[Array, " n"] | None
+    slope: Float[Array, " n"] | None
+
+
 def explicit_step(
-    tableau: diffrax.ButcherTableau, term: diffrax.AbstractTerm, t0, t1, y: Float[Array, " n"], args
-) -> Float[Array, " n"]:
-    """`y` after one step of an explicit Runge-Kutta method: a loop over its stages that compiles once.
+    tableau: diffrax.ButcherTableau,
+    term: diffrax.AbstractTerm,
+    t0,
+    t1,
+    y: Float[Array, " n"],
+    args,
+    error: bool = False,
+    slope: bool = False,
+) -> ExplicitStep:
+    """One step of an explicit Runge-Kutta method: a loop over its stages that compiles once.
 
     It keeps those slopes only that later stages look back to; for RK4 that is the last one.
     """
     h, weights = t1 - t0, _backwards(tableau.a_lower)
     nodes = np.concatenate([[0.0], tableau.c])
-    schedule = tuple(jnp.asarray(x, y.dtype) for x in (weights, tableau.b_sol, nodes))
+    shares = [tableau.b_sol, *([tableau.b_error] if error else []), *([np.eye(len(nodes))[0]] if slope else [])]
+    schedule = tuple(jnp.asarray(x, y.dtype) for x in (weights, np.stack(shares, axis=1), nodes))
 
     def stage(carry, x):
-        recent, total = carry
-        weights, share, node = x
+        recent, sums = carry
+        weights, shares, node = x
         # Summed one by one: a product of matrices would first have all slopes transposed in batches.
         inside = sum(weight * slope for weight, slope in zip(weights, recent, strict=True))
         slope = term.vf(t0 + node * h, y + h * inside, args)
-        return ((slope, *recent)[: len(recent)], total + share * slope), None
+        sums = tuple(total + share * slope for total, share in zip(sums, shares, strict=True))
+        return ((slope, *recent)[: len(recent)], sums), None
 
     nothing = jnp.broadcast_to(changing_zero((term, args), y.dtype), y.shape)
-    (_, total), _ = jax.lax.scan(stage, ((nothing,) * weights.shape[1], nothing), schedule)
-    return y + h * total
+    start = (nothing,) * weights.shape[1], (nothing,) * len(shares)
+    (_, (total, *others)), _ = jax.lax.scan(stage, start, schedule)
+    others = iter(others)
+    return ExplicitStep(y + h * total, h * next(others) if error else None, next(others) if slope else None)
 
 
 def _backwards(a_lower: Sequence[np.ndarray]) -> np.ndarray:
@@ -125,6 +145,15 @@ class _Interpolation(eqx.Module):
 
     def __call__(self, *, t0, t1, y0, y1, chart_info, manifold):
         return ChartInterpolation(t0, t1, y0, y1, self.base(t0=t0, t1=t1, **chart_info), manifold)
+
+
+class Advanced(NamedTuple):
+    """What `MuntheKaas.advance` gives: the state, what was asked for beside it, else None, and diffrax's result."""
+
+    y: PyTree
+    error: PyTree | None
+    slope: Float[Array, " n"] | None
+    result: Any
 
 
 class MuntheKaas(diffrax.AbstractWrappedSolver):
@@ -186,21 +215,27 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
         info = {"y0": y0, "y1": y1, "chart_info": chart_info, "manifold": self.manifold}
         return y1, ambient_error, info, None, result
 
-    def advance(self, terms, t0, t1, y0, args):
-        """The state after a step and its result, without error estimate and dense output.
+    def advance(self, terms, t0, t1, y0, args, error: bool = False, slope: bool = False) -> Advanced:
+        """A step without dense output.
 
-        Of the inside of explicit steps reverse mode keeps only what is dear, `DEARLY_BOUGHT`.
+        **Arguments:** whether the estimate of its `error` is wanted, in the shapes of the state, and the velocity at
+        its start, `slope`.
+
+        Without estimate, reverse mode keeps only what is dear of the inside of explicit steps, `DEARLY_BOUGHT`.
         """
         tableau = self.solver.tableau if isinstance(self.solver, diffrax.AbstractERK) else None
         if not isinstance(tableau, diffrax.ButcherTableau):
-            y1, _, _, _, result = self.step(terms, t0, t1, y0, args, None, True)
-            return y1, result
+            y1, estimate, _, _, result = self.step(terms, t0, t1, y0, args, None, True)
+            return Advanced(y1, estimate, self.func(terms, t0, y0, args) if slope else None, result)
 
         def whole(y0):
             chart = _ChartTerm(terms, self.manifold, y0)
-            phi = explicit_step(tableau, chart, t0, t1, self.manifold.zero(y0), args)
-            return self._moved(t1, y0, phi, args, diffrax.RESULTS.successful)
+            inside = explicit_step(tableau, chart, t0, t1, self.manifold.zero(y0), args, error, slope)
+            y1, result = self._moved(t1, y0, inside.y, args, diffrax.RESULTS.successful)
+            return Advanced(y1, self.manifold.lift(y1, inside.error) if error else None, inside.slope, result)
 
+        if error:
+            return whole(y0)
         policy = jax.checkpoint_policies.save_only_these_names(DEARLY_BOUGHT)
         return jax.checkpoint(whole, prevent_cse=False, policy=policy)(y0)
 

@@ -1,13 +1,14 @@
 """Small spatial algebra in components, for the recursions of multibody dynamics."""
 
 from jmbs.spatial.inertia import Inertia, freed, momentum, moved, power, shifted, with_body
-from jmbs.spatial.motion import Motion, RelativeMotion, following, inverse
+from jmbs.spatial.motion import Motion, RelativeMotion, following, from_rest, inverse
 from jmbs.spatial.vectors import (
     ENTRIES,
     Matrix,
     Symmetric,
     Vector,
     add,
+    axial,
     columns,
     cross,
     dot,
@@ -36,11 +37,13 @@ __all__ = [
     "Symmetric",
     "Vector",
     "add",
+    "axial",
     "columns",
     "cross",
     "dot",
     "following",
     "freed",
+    "from_rest",
     "inverse",
     "matrix",
     "momentum",

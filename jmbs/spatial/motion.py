@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from jmbs.spatial.vectors import (
     Matrix,
     Vector,
@@ -34,9 +37,11 @@ class Motion(NamedTuple):
 
 
 class RelativeMotion(NamedTuple):
-    """The same of neighbours, with rates as B sees them: a joint with a constant tangent has none at constant rates.
+    """The same of neighbours, with velocities and their rates in B's axes, where those of a joint with a constant
+    tangent are constant.
 
-    `rates` of spin (rad/s^2) and velocity (m/s^2) are those of their components in B's axes, here in A's; None: zero.
+    `rotation` and `position` as in `Motion`; `rates` (rad/s^2, m/s^2) are those of the components of `spin` and
+    `velocity`; None: zero.
     """
 
     rotation: Matrix
@@ -48,30 +53,41 @@ class RelativeMotion(NamedTuple):
 
 def inverse(m: RelativeMotion) -> RelativeMotion:
     """A relative to B, from B relative to A."""
-    back = lambda x: transposed_times(m.rotation, scale(-1.0, x))  # noqa: E731
 
     def at_other(angular: Vector, linear: Vector) -> tuple[Vector, Vector]:
-        return back(angular), back(subtract(linear, cross(angular, m.position)))
+        angular, linear = times(m.rotation, angular), times(m.rotation, linear)
+        return scale(-1.0, angular), subtract(cross(angular, m.position), linear)
 
     rates = None if m.rates is None else at_other(*m.rates)
-    return RelativeMotion(transpose(m.rotation), back(m.position), *at_other(m.spin, m.velocity), rates)
+    position = transposed_times(m.rotation, scale(-1.0, m.position))
+    return RelativeMotion(transpose(m.rotation), position, *at_other(m.spin, m.velocity), rates)
 
 
 def following(first: Motion, second: RelativeMotion) -> Motion:
     """C relative to A, from B relative to A and C relative to B, as in textbooks on relative motion."""
-    out = lambda x: times(first.rotation, x)  # noqa: E731
-    arm, spin, velocity = out(second.position), out(second.spin), out(second.velocity)
+    rotation, arm = multiply(first.rotation, second.rotation), times(first.rotation, second.position)
+    spin, velocity = times(rotation, second.spin), times(rotation, second.velocity)
     whirl = cross(first.spin, arm)
     turned = cross(first.spin, spin)
-    bent = add(cross(first.spin, add(whirl, scale(2.0, velocity))), cross(first.spin_rate, arm))
+    bent = add(cross(first.spin, add(whirl, add(velocity, velocity))), cross(first.spin_rate, arm))
     bent = add(bent, cross(spin, velocity))
     if second.rates is not None:
-        turned, bent = (add(x, out(rate)) for x, rate in zip((turned, bent), second.rates, strict=True))
+        turned, bent = (add(x, times(rotation, r)) for x, r in zip((turned, bent), second.rates, strict=True))
     return Motion(
-        multiply(first.rotation, second.rotation),
+        rotation,
         add(first.position, arm),
         add(first.spin, spin),
         add(first.velocity, add(whirl, velocity)),
         add(first.spin_rate, turned),
         add(first.acceleration, bent),
     )
+
+
+def from_rest(second: RelativeMotion) -> Motion:
+    """The same where B is at rest at A's origin, with A's axes."""
+    rotation, position = second.rotation, second.position
+    spin, velocity = times(rotation, second.spin), times(rotation, second.velocity)
+    turned, bent = jax.tree.map(jnp.zeros_like, spin), cross(spin, velocity)
+    if second.rates is not None:
+        turned, bent = times(rotation, second.rates[0]), add(bent, times(rotation, second.rates[1]))
+    return Motion(rotation, position, spin, velocity, turned, bent)

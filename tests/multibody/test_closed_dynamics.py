@@ -25,7 +25,7 @@ from jmbs.multibody.closing_adjoint import closing_gradient
 from jmbs.multibody.constraints import coupled_rates
 from jmbs.multibody.kinematics import kinematics
 from jmbs.multibody.projection import coupled_projection, project
-from jmbs.simulation.state import to_internal
+from jmbs.simulation.formulation import formulation_of
 
 
 def loaded():
@@ -61,7 +61,7 @@ PLACES = ("_frame/position", "_frame/quaternion", "axis", "pitch")
 
 @quick_jit
 def _stepped(dae, y, step):
-    return coupled_projection(dae, 0.0, dae.retract(y, step))[0]
+    return coupled_projection(dae, 0.0, dae.retract(y, step))
 
 
 class Case:
@@ -76,9 +76,10 @@ class Case:
             if path.endswith("friction/viscous")
         }
         self.model = self.model.with_parameters(values)
-        self.dae = tree_dae(self.model.dae, self.model.tree)
+        formulation = formulation_of(self.model)
+        self.dae = formulation.dae
         assert self.dae.closing is not None and self.dae.closed == (name != "loaded")
-        y = self.dae.start(to_internal(self.model.dae, self.model.initial_state()))
+        y = formulation.start(self.model.initial_state())
         self.y = jax.tree.map(lambda *x: jnp.stack(x), *(self._moved(y) for _ in range(MEMBERS)))
 
     def _moved(self, y):
@@ -150,7 +151,11 @@ def rates(dae, y, closed: bool):
 
 
 def projected(dae, y, closed: bool):
-    moved, work = project(dae, 0.0, y) if closed else coupled_projection(dae, 0.0, y)
+    if closed:
+        moved, work = project(dae, 0.0, y)
+    else:
+        moved = coupled_projection(dae, 0.0, y)
+        work = dae.energy(moved) - dae.energy(y)
     return jax.tree.map(jnp.subtract, moved, y), work
 
 
@@ -177,14 +182,14 @@ def test_gradient_by_hand(case):
 
     def parts(places, step):
         dae = tree_dae(case.model.with_parameters(places).dae, layout)
-        return dae.links, dae.elements(dae.retract(y, step)), dae.closing
+        return dae.links, dae.elements(dae.retract(y, step)), dae.closing.in_components()
 
     def gap(links, q, joints, *velocities):
         return gaps(kinematics(tree, links, q, *velocities, differentiable=True).bodies, loops, joints)
 
     def power(places, step, v, efforts):
         links, q, joints = parts(places, step)
-        rates, rows = rates_and_rows(gap(links, q, joints, virtual), loops, joints)
+        rates, rows = rates_and_rows(gap(links, q, joints, virtual).twist, loops, joints)
         change = drift(gap(links, q, joints, v, dv), loops, joints)
         return multipliers @ rows + efforts @ rates + weights @ change
 

@@ -14,11 +14,12 @@ from mechanisms import chain, humanoid
 from quick import quick_jit
 
 import jmbs
-from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix, tree_dae
+from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix
 from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.joints import GeneralJoints
-from jmbs.simulation.state import to_internal
+from jmbs.multibody.mass_matrix import turned_inertias
+from jmbs.simulation.formulation import formulation_of
 
 
 class Case:
@@ -26,8 +27,8 @@ class Case:
 
     def __init__(self, mechanism):
         self.model = jmbs.compile(mechanism)
-        dae = tree_dae(self.model.dae, self.model.tree)
-        y = dae.start(to_internal(self.model.dae, self.model.initial_state()))
+        formulation = formulation_of(self.model)
+        dae, y = formulation.dae, formulation.start(self.model.initial_state())
         self.tree, self.links, self.q = dae.layout.tree, dae.links, dae.elements(y)
         rng = np.random.default_rng(0)
         n = self.tree.n_velocities
@@ -69,9 +70,7 @@ def test_mass_matrix_is_that_of_kinetic_energy_and_of_inverse_dynamics(robot):
     np.testing.assert_allclose(M, columns, atol=1e-12 * np.abs(M).max() * 10)
     body = motion.bodies
     spin = jnp.stack([sum(R * w for R, w in zip(body.rotation[k::3], body.spin, strict=True)) for k in range(3)])
-    xx, xy, xz, yy, yz, zz = robot.links.inertia
-    J = jnp.stack([jnp.stack([xx, xy, xz]), jnp.stack([xy, yy, yz]), jnp.stack([xz, yz, zz])])
-    turning = jnp.einsum("in,ijn,jn->", spin, J, spin)
+    turning = jnp.einsum("in,nij,jn->", spin, robot.links.inertias(components=False), spin)
     moving = jnp.sum(robot.links.mass * sum(v**2 for v in body.velocity))
     np.testing.assert_allclose(robot.v @ M @ robot.v, turning + moving, rtol=1e-12)
 
@@ -80,9 +79,11 @@ def test_articulated_bodies_factorise_the_mass_matrix(robot):
     motion = kinematics(robot.tree, robot.links, robot.q, robot.v, local=True)
     lower = mass_matrix(robot.tree, robot.links, motion)
     M = lower + jnp.tril(lower, -1).T
-    solution = articulated_solve(robot.tree, articulated_factor(robot.tree, robot.links, motion), robot.forces)
+    inertia = turned_inertias(robot.links, motion)
+    factor = articulated_factor(robot.tree, robot.links, motion, inertia)
+    solution = articulated_solve(robot.tree, factor, robot.forces)
     np.testing.assert_allclose(M @ solution, robot.forces, atol=1e-10)
-    at_once, twists = articulated_accelerations(robot.tree, robot.links, motion, None, robot.forces)
+    at_once, twists = articulated_accelerations(robot.tree, robot.links, motion, robot.forces, inertia)
     np.testing.assert_allclose(at_once, solution, rtol=1e-10)
     moved = kinematics(robot.tree, robot.links, robot.q, solution, local=True).bodies
     np.testing.assert_allclose(twists, (moved.spin, moved.velocity), atol=1e-10 * float(jnp.max(jnp.abs(solution))))
@@ -107,11 +108,16 @@ def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
             np.testing.assert_allclose(getattr(bodies, rate)[k], difference, atol=1e-6)
 
 
-def test_walking_and_doubling_agree(robot):
-    walked = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other, walk=True)
-    doubled = kinematics(robot.tree, robot.links, robot.q, robot.v, robot.other)
+def test_walking_and_doubling_agree_in_both_forms(robot):
+    of = functools.partial(kinematics, robot.tree, robot.links, robot.q, robot.v, robot.other)
+    walked, doubled, arrays = of(walk=True), of(), of(components=False)
     for a, b in zip(jax.tree.leaves(walked), jax.tree.leaves(doubled), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-11)
+    stacked = [np.stack(x, axis=1).reshape(y.shape) for x, y in zip(walked.bodies, arrays.bodies, strict=True)]
+    for a, b in zip(stacked, arrays.bodies, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
+    for a, b in zip(walked.columns, arrays.columns, strict=True):
+        np.testing.assert_allclose(np.stack(a, axis=1), b, atol=1e-11)
 
 
 def test_a_batch_is_a_loop(robot):
@@ -240,8 +246,8 @@ def test_derivatives_along_rotations(varied):
             moved.append(jax.vmap(lambda q, x, space=group.space: space.compose(q, space.exp(x)))(element, step))
         links = case.links
         if varied:
-            positions = lambda links: [x for j in links.joints if isinstance(j, GeneralJoints) for x in j.after[1]]  # noqa: E731
-            links = eqx.tree_at(positions, links, replace_fn=lambda x: x + xi[0] - xi[1])
+            places = lambda links: [j.after for j in links.joints if isinstance(j, GeneralJoints)]  # noqa: E731
+            links = eqx.tree_at(places, links, replace_fn=lambda x: x.at[:, 9:].add(xi[0] - xi[1]))
         return forward_dynamics(case.tree, links, tuple(moved), case.v, case.forces, case.loads) @ case.other
 
     gradient, hessian = quick_jit(jax.grad(at)), quick_jit(jax.hessian(at))

@@ -13,14 +13,13 @@ from quick import quick_jit
 from zoo import MECHANISMS
 
 import jmbs
-from jmbs.ephs import Power, Rates, StateView
+from jmbs.ephs import StateView
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import SE3
 from jmbs.simulation.formulation import formulation_of
-from jmbs.simulation.instant import Instant
+from jmbs.simulation.instant import Forces, Instant
 from jmbs.simulation.observation_plan import observation_plan
 from jmbs.simulation.observe import observe
-from jmbs.simulation.state import to_internal
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 ZOO = ("chain mixed", "tree", "loose mixed", "four_bar direct")
@@ -33,22 +32,21 @@ def model_named(name: str) -> jmbs.Model:
 
 
 def random_instant(model: jmbs.Model):
-    """A random state, and efforts, multipliers and rates that no equations were asked for."""
+    """A random state, and efforts and multipliers that no equations were asked for."""
     plan = model.dae.plan
-    keys = iter(jax.random.split(jax.random.key(3), len(plan.blocks) + 5))
+    keys = iter(jax.random.split(jax.random.key(3), len(plan.blocks) + 4))
     normal = lambda *shape: jax.random.normal(next(keys), shape)  # noqa: E731
     x = tuple(
         jax.vmap(block.space.exp)(0.3 * normal(len(block.junctions), block.space.dim)).astype(model.dtype)
         for block in plan.blocks
     )
-    power = Power(*jnp.zeros(4), normal(len(plan.irreversible)))
-    rates = Rates(jnp.zeros(plan.n_stored), normal(plan.n_efforts), normal(plan.n_rows), normal(plan.n_rows), power)
-    return x, Instant((rates.efforts,), rates, normal(plan.n_rows))
+    return Instant(x, (normal(plan.n_efforts),), Forces(*(normal(plan.n_rows) for _ in range(3))))
 
 
-def one_by_one(model: jmbs.Model, x, rates: Rates) -> dict[str, dict[str, jax.Array]]:
+def one_by_one(model: jmbs.Model, instant: Instant) -> dict[str, dict[str, jax.Array]]:
     """The same by looking up one name after the other."""
-    dae, plan, layout, view = model.dae, model.dae.plan, model.layout, StateView(model.dae.plan, x, rates.efforts)
+    x, (efforts,), forces = instant
+    dae, plan, layout, view = model.dae, model.dae.plan, model.layout, StateView(model.dae.plan, x, efforts)
     found = {key: {} for key in ("position", "quaternion", "angular_velocity", "velocity", "q", "v")}
     for name, group, box in zip(layout.bodies, layout.groups, layout.velocity_boxes, strict=True):
         pose, u = view.state(f"{name}/pe", "q"), view.effort(box, "p")
@@ -67,21 +65,19 @@ def one_by_one(model: jmbs.Model, x, rates: Rates) -> dict[str, dict[str, jax.Ar
         for n, boxes in paths.items()
     }
     gaps = dae.closures(x, closure_gap)
-    found["reaction"] = {n: rates.multipliers[rows[n]] for n in layout.joints}
-    found["multipliers"] = {n: rates.multipliers[rows[n]] for n, _, _ in layout.constraints}
+    found["reaction"] = {n: forces.multipliers[rows[n]] for n in layout.joints}
+    found["multipliers"] = {n: forces.multipliers[rows[n]] for n, _, _ in layout.constraints}
     found["constraint_position"] = {n: jnp.max(jnp.abs(gaps[r])) for n, r in rows.items()}
-    found["constraint_velocity"] = {n: jnp.max(jnp.abs(rates.violation[r])) for n, r in rows.items()}
-    found["production"] = {path: rates.power.production[i] for i, path in enumerate(plan.irreversible)}
+    found["constraint_velocity"] = {n: jnp.max(jnp.abs(forces.violation[r])) for n, r in rows.items()}
     return found
 
 
 @pytest.mark.parametrize("name", [*ZOO, *SHIPPED])
 def test_all_at_once_is_one_by_one(name):
     model = model_named(name)
-    x, instant = random_instant(model)
-    seen, alone = quick_jit(
-        lambda x, at: (observe(model, observation_plan(model), x, at), one_by_one(model, x, at.rates))
-    )(x, instant)
+    seen, alone = quick_jit(lambda at: (observe(model, observation_plan(model), at), one_by_one(model, at)))(
+        random_instant(model)
+    )
     for field, wanted in alone.items():
         assert set(seen[field]) == set(wanted), field
         for key, value in wanted.items():
@@ -90,9 +86,9 @@ def test_all_at_once_is_one_by_one(name):
 
 def test_other_states_have_velocities_for_momenta():
     model = model_named("motor_slider_crank")
-    x, instant = random_instant(model)
-    seen = quick_jit(lambda x, at: observe(model, observation_plan(model), x, at))(x, instant)
-    view = StateView(model.dae.plan, x, instant.rates.efforts)
+    instant = random_instant(model)
+    seen = quick_jit(lambda at: observe(model, observation_plan(model), at))(instant)
+    view = StateView(model.dae.plan, instant.x, *instant.efforts)
     np.testing.assert_array_equal(seen["states"]["motor/i"], view.effort("motor/inductor", "phi"))
 
 
@@ -113,8 +109,8 @@ def test_the_traced_program_does_not_grow_with_the_mechanism():
     counts = []
     for length in (4, 9):
         model = chain(length)
-        traced = jax.jit(lambda x, at, model=model: observe(model, observation_plan(model), x, at))
-        lowered = traced.lower(*random_instant(model))
+        traced = jax.jit(lambda at, model=model: observe(model, observation_plan(model), at))
+        lowered = traced.lower(random_instant(model))
         counts.append((lowered.as_text().count(" = "), len(jax.tree.leaves(lowered.out_info))))
     assert counts[0] == counts[1]
 
@@ -123,10 +119,10 @@ def test_what_is_not_read_is_not_in_the_program():
     """Joint coordinates and rates of a tree need no motion of bodies, in time or in what is compiled."""
     model = jmbs.compile(humanoid())
     formulation, plan = formulation_of(model), observation_plan(model)
-    y = formulation.start(to_internal(model.dae, model.initial_state()))
+    y = formulation.start(model.initial_state())
 
     def size(*names):
-        seen = lambda y: observe(model, plan, *formulation.look(0.0, y, audit=False))  # noqa: E731
+        seen = lambda y: observe(model, plan, formulation.look(0.0, y, None))  # noqa: E731
         return jax.jit(lambda y: [seen(y)[name].array for name in names]).lower(y).as_text().count(" = ")
 
     assert size("q", "v") < size("position") / 2

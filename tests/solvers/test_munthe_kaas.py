@@ -123,7 +123,7 @@ def test_stages_are_differentiated_once():
 
     def step(parameter):
         term = diffrax.ODETerm(lambda t, y, args: slope(y + args))
-        return explicit_step(RK4.tableau, term, 0.0, 0.1, jnp.zeros(2), parameter)
+        return explicit_step(RK4.tableau, term, 0.0, 0.1, jnp.zeros(2), parameter).y
 
     at = jnp.array([1.0, 2.0])
     value, along = jax.linearize(step, at)

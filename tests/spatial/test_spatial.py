@@ -22,6 +22,7 @@ from jmbs.spatial import (
     scale,
     shifted,
     symmetric,
+    transposed_times,
     turned,
     vector,
     with_body,
@@ -86,10 +87,11 @@ def motion_of(pose) -> Motion:
 
 
 def relative_motion_of(pose) -> RelativeMotion:
-    """The same with rates as the body sees them."""
+    """The same as the body sees it: in its axes, with rates of the components there."""
     m = motion_of(pose)
     acceleration = add(m.acceleration, scale(-1.0, cross(m.spin, m.velocity)))
-    return RelativeMotion(*m[:4], (m.spin_rate, acceleration))
+    own = lambda x: transposed_times(m.rotation, x)  # noqa: E731
+    return RelativeMotion(*m[:2], own(m.spin), own(m.velocity), (own(m.spin_rate), own(acceleration)))
 
 
 def as_matrix(inertia: Inertia) -> np.ndarray:

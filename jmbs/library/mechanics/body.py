@@ -10,6 +10,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, pattern, power_port
@@ -93,9 +94,8 @@ class PotentialKineticCoupling(eqx.Module):
         }
 
     def structure(self, x):
-        n = self.configuration.space.dim
-        identity, zero = jnp.eye(n, dtype=_dtype(x)), jnp.zeros((n, n), _dtype(x))
-        return jnp.block([[zero, -identity], [identity, zero]]), None
+        # [[0, -1], [1, 0]], of blocks.
+        return jnp.asarray(np.kron([[0, -1], [1, 0]], np.eye(self.configuration.space.dim)), _dtype(x)), None
 
 
 class LiePoisson(eqx.Module):

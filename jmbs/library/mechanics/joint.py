@@ -21,7 +21,6 @@ from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
-from jmbs.linear import least_squares
 
 TWIST = momentum_quantity(SE3)
 
@@ -35,6 +34,11 @@ def adjoint_matrix(q: Float[Array, "3 4"]) -> Float[Array, "6 6"]:
     """`Ad_q` on SE(3) as a matrix: `[[R, 0], [hat(r) R, R]]`, angular part first."""
     R = q[:, :3]
     return jnp.block([[R, jnp.zeros_like(R)], [hat(q[:, 3]) @ R, R]])
+
+
+def frame_at(position: Float[Array, "3"], quaternion: Float[Array, "4"]) -> Float[Array, "3 4"]:
+    """The pose of a joint frame in its body's frame; `position` m, `quaternion` wxyz of any positive length."""
+    return pose(quaternion_to_rotation(quaternion), position)
 
 
 class Offset(eqx.Module):
@@ -63,7 +67,7 @@ class Offset(eqx.Module):
     @property
     def frame(self) -> Float[Array, "3 4"]:
         """The joint frame's pose `o` in the body frame."""
-        return pose(quaternion_to_rotation(self.quaternion), self.position)
+        return frame_at(self.position, self.quaternion)
 
     def ratio(self, x) -> Float[Array, "6 6"]:
         back = adjoint_matrix(SE3.inverse(self.frame))
@@ -222,24 +226,22 @@ def joint_residual(error: Float[Array, "3 4"]) -> Float[Array, "6"]:
     return -SE3.log(error)
 
 
-def closure_gap(error: Any, residual: Any) -> Any:
-    """From a joint's closure: the error pose that no motion of the joint can close, whatever the integrated `q_r`.
+def closure_gap(residual: Callable) -> Callable | None:
+    """Of a joint's closure: the residual less what a motion of the joint would close of it, to first order.
 
-    The joint element is first moved to the one nearest to the bodies' poses. Other closures keep their error.
+    What is left is the gap between the bodies' poses, whatever the integrated `q_r`. Other closures keep theirs.
     """
+    return _gap if residual is joint_residual else None
 
-    if residual is not joint_residual:
-        return error
 
-    def gap(parts, states) -> Float[Array, "3 4"]:
-        motion, q_r = parts[0].motion, states[0]
-        if motion.group.dim:
-            i = tangent(motion, q_r)
-            step = -least_squares(i, residual(error(parts, states)))
-            q_r = motion.group.compose(q_r, motion.group.exp(step))
-        return error(parts, (q_r, *states[1:]))
-
-    return gap
+def _gap(parts, states, residual: Float[Array, "6"]) -> Float[Array, "6"]:
+    along = tangent(parts[0].motion, states[0])
+    for k in range(along.shape[1]):  # by Gram and Schmidt
+        column = along[:, k]
+        share = lambda x, column=column: (column @ x) / (column @ column)  # noqa: E731
+        residual = residual - share(residual) * column
+        along = along - jnp.outer(column, share(along))
+    return residual
 
 
 def _error(parts, states) -> Float[Array, "3 4"]:

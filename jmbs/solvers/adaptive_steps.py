@@ -1,0 +1,132 @@
+"""Adaptive steps: one loop, whose steps end on the saved times."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import diffrax
+import equinox as eqx
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from jmbs.solvers.stepping import Problem, Run, entry
+
+Kind = Literal["lax", "bounded", "checkpointed"]
+"""Loops with derivatives forwards; in both modes, slow; backwards, with few states kept."""
+FIRST_STEP = 1e-3
+"""First step, s, or a tenth of the first saving interval if that is less. Always given: diffrax's own guess adds a
+tangent to the state, which on a group is meaningless; a step too large is simply rejected."""
+LEAST_STEP = 1e-13
+"""The least step, relative to the whole run."""
+
+
+class AdaptiveCarry(NamedTuple):
+    """Between the saved times `row` and `row + 1`, at `t`, about to try a step that ends at `tried`, the first one from
+    there if `fresh`; the controller's memory; what was kept."""
+
+    row: Int[Array, ""]
+    t: Any
+    tried: Any
+    fresh: Bool[Array, ""]
+    y: PyTree
+    memory: PyTree
+    result: Any
+    accepted: Int[Array, ""]
+    rejected: Int[Array, ""]
+    saved: PyTree
+    slopes: Any
+
+
+class AdaptiveSteps(eqx.Module):
+    """Steps that diffrax's `PIDController` chooses.
+
+    **Arguments:** `rtol`, `atol`: the tolerances; `max_steps` of the whole run, a Python integer unless `kind` is lax.
+    """
+
+    rtol: Float[Array, ""]
+    atol: Float[Array, ""]
+    max_steps: Any
+    kind: Kind = eqx.field(static=True, default="lax")
+
+    def start(self, problem: Problem, y0: PyTree) -> AdaptiveCarry:
+        """See `Steps`."""
+        term, solver, args, times, slopes = problem
+        first = jnp.minimum(FIRST_STEP, 0.1 * (problem.ends[0] - times[0]))
+        order = solver.error_order(term)
+        controller = self._controller(problem)
+        tried, memory = controller.init(term, times[0], times[-1], y0, first, args, solver.func, order)
+        empty = lambda shape, dtype: jnp.full((len(times), *shape), jnp.nan, dtype)  # noqa: E731
+        saved = jax.tree.map(lambda leaf: empty(leaf.shape, leaf.dtype).at[0].set(leaf), y0)
+        kept = empty(solver.manifold.zero(y0).shape, times.dtype)[: len(times) if slopes else 0]
+        nothing, yes = jnp.asarray(0), jnp.asarray(True)
+        result = diffrax.RESULTS.successful
+        return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept)
+
+    def advance(self, problem: Problem, carry: AdaptiveCarry, stop: Int[Array, ""] | None = None) -> AdaptiveCarry:
+        """See `Steps`."""
+        slopes, last = problem.slopes, len(problem.times) - 1
+        end = last if stop is None else stop
+
+        def going(carry: AdaptiveCarry) -> Bool[Array, ""]:
+            within = (carry.row < end) & (carry.accepted + carry.rejected < self.max_steps)
+            # The slope of the last state is that of the first stage of a step that leads nowhere.
+            within = within | (carry.fresh & (carry.row == last)) if slopes else within
+            return within & (carry.result == diffrax.RESULTS.successful)
+
+        def rows(carry: AdaptiveCarry) -> list:
+            return [*jax.tree.leaves(carry.saved, is_leaf=_is_rows), *([carry.slopes] if slopes else [])]
+
+        most = None if self.kind == "lax" else self.max_steps + slopes
+        step = self._step(problem)
+        return eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
+
+    def run(self, carry: AdaptiveCarry) -> Run:
+        """See `Steps`."""
+        results = diffrax.RESULTS
+        ended = (carry.row == len(jax.tree.leaves(carry.saved)[0]) - 1) | (carry.result != results.successful)
+        result = results.where(ended, carry.result, results.max_steps_reached)
+        return Run(carry.saved, carry.slopes, (carry.t, carry.y), result, carry.accepted, carry.rejected)
+
+    def _controller(self, problem: Problem) -> diffrax.PIDController:
+        span = problem.times[-1] - problem.times[0]
+        return diffrax.PIDController(rtol=self.rtol, atol=self.atol, dtmin=LEAST_STEP * span)
+
+    def _step(self, problem: Problem):
+        term, solver, args, times, with_slopes = problem
+        if hasattr(solver.solver, "scan_kind"):
+            solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, self.kind, is_leaf=lambda leaf: leaf is None)
+        ends, last, results = problem.ends, len(times) - 1, diffrax.RESULTS
+        controller, order = self._controller(problem), solver.error_order(term)
+        assert order is not None
+
+        def step(carry: AdaptiveCarry) -> AdaptiveCarry:
+            row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes = carry
+            new, error, slope, outcome = solver.advance(term, t, tried, y, args, error=True, slope=with_slopes)
+            error = jax.tree.map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
+            keep, t, following, _, memory, verdict = controller.adapt_step_size(
+                t, tried, y, new, args, error, order, memory
+            )
+            going = row < last
+            moves = going & keep
+            y = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, y)
+            result = results.where(moves, outcome, result)
+            result = results.where(going & (result == results.successful), verdict, result)
+            arrived = moves & (t == entry(ends, row))
+            good = arrived & (result == results.successful)
+            put = lambda rows, leaf: rows.at[row + 1].set(leaf, pred=good)  # noqa: E731
+            saved = jax.tree.map(put, saved, y, is_leaf=_is_rows)
+            if with_slopes:
+                slopes = slopes.at[row].set(slope, pred=fresh)
+            row = row + arrived.astype(row.dtype)
+            tried = jnp.minimum(following, entry(ends, row))
+            accepted, rejected = (n + x.astype(n.dtype) for n, x in ((accepted, moves), (rejected, going & ~keep)))
+            return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes)
+
+        return step
+
+
+def _is_rows(leaf: Any) -> bool:
+    """Whether it is an array, or what Equinox makes of one inside of its loop."""
+    return hasattr(leaf, "at")

@@ -1,0 +1,69 @@
+"""What loops over steps share: how saved times and what is kept there are addressed, and what a run leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from jmbs.solvers.munthe_kaas import MuntheKaas
+
+
+class Problem(NamedTuple):
+    """What is integrated.
+
+    **Arguments:** `term`: velocities `(t, y, args)`; `solver`; `args`; `times` (s), from the start on, on which steps
+    end and where states are kept; `slopes`: whether velocities are kept there too.
+    """
+
+    term: diffrax.AbstractTerm
+    solver: MuntheKaas
+    args: PyTree
+    times: Float[Array, " times"]
+    slopes: bool
+
+    @property
+    def ends(self) -> Float[Array, " times"]:
+        """Where the interval ends that starts at each of the times; the last one leads nowhere."""
+        return jnp.append(self.times[1:], self.times[-1])
+
+    def velocity(self, t: Float[Array, ""], y: PyTree) -> Float[Array, " n"]:
+        """That of a state, if velocities are kept; else nothing."""
+        return self.term.vf(t, y, self.args) if self.slopes else jnp.zeros(0, self.times.dtype)
+
+
+class Run(NamedTuple):
+    """**Arguments:** states at saved times, `(times, ...)`, NaN after a failure; the velocities there, `(0, n)` if they
+    were not asked for; time (s) and state at the end, or at the failure; diffrax's result; the numbers of steps that
+    were accepted and rejected."""
+
+    saved: PyTree
+    slopes: Float[Array, "times n"]
+    end: tuple[Float[Array, ""], PyTree]
+    result: Any
+    accepted: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+class Steps(Protocol):
+    """A way to step. What it needs from step to step is the *carry*, of which `row` is the saved time passed last."""
+
+    def start(self, problem: Problem, y0: PyTree) -> Any:
+        """The carry before the first step."""
+        ...
+
+    def advance(self, problem: Problem, carry: Any, stop: Int[Array, ""] | None = None) -> Any:
+        """The carry at the saved time of number `stop`, or at the end; or where the run failed."""
+        ...
+
+    def run(self, carry: Any) -> Run:
+        """What the run leaves behind."""
+        ...
+
+
+def entry(x: Array, i: Int[Array, ""]) -> Array:
+    """`x[i]` for an index that is not negative."""
+    return jax.lax.dynamic_index_in_dim(x, i, keepdims=False, allow_negative_indices=False)
