@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
-from jmbs.multibody.paths import Paths, select, taken
+from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import Links, Nodes, Tree
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import (
@@ -38,7 +38,7 @@ from jmbs.spatial import (
     symmetric_times,
     with_body,
 )
-from jmbs.static_places import entries_at
+from jmbs.static_places import all_entries_at, entries_at
 
 
 class Joint(NamedTuple):
@@ -82,7 +82,7 @@ def articulated_accelerations(
         return own, (rate, own)
 
     rates, twists = outward(nodes.forest, tell, _at_rest(kin), (joints, freed_joints))
-    return _of_free(nodes, rates), jax.tree.map(lambda x: taken(x, np.flatnonzero(nodes.last)), twists)
+    return _of_free(nodes, rates), jax.tree.map(lambda x: all_entries_at(x, np.flatnonzero(nodes.last)), twists)
 
 
 class Factor(NamedTuple):
@@ -172,7 +172,7 @@ def _where(mask: np.ndarray, x: Array, at: np.ndarray) -> Array:
 
 def _of_free(nodes: Nodes, x: Array) -> Array:
     """What velocities have, from what nodes have."""
-    return taken(x, np.flatnonzero(nodes.free))
+    return all_entries_at(x, np.flatnonzero(nodes.free))
 
 
 def _free_joint(gathered, x: tuple[Joint, Load]):

@@ -25,7 +25,7 @@ from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.loops import Split
 from jmbs.multibody.mass_matrix import about_origin
-from jmbs.multibody.paths import select, taken
+from jmbs.multibody.paths import select
 from jmbs.multibody.tree import Tree
 from jmbs.spatial import (
     Matrix,
@@ -43,7 +43,7 @@ from jmbs.spatial import (
     transpose,
     transposed_times,
 )
-from jmbs.static_places import entries_at, sums_at
+from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 Places = np.ndarray | Array
 """Known when a program is made, or inside of its loops."""
@@ -129,7 +129,9 @@ def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
 
 def rates_and_rows(twist: Column, loops: Loops, closing: Closing) -> tuple[Array, Array]:
     """Rates `u` `(k, ...)` and rows `r` `(m, ...)` of all joints, from `g`."""
-    return -power(closing.inverse, taken(twist, loops.rates)), power(closing.normal, taken(twist, loops.rows))
+    return -power(closing.inverse, all_entries_at(twist, loops.rates)), power(
+        closing.normal, all_entries_at(twist, loops.rows)
+    )
 
 
 class Residuals(NamedTuple):
@@ -174,12 +176,12 @@ def split_pose(poses: Float[Array, "n 3 4 *b"]) -> Frame:
 
 def drift(gap: Gap, loops: Loops, closing: Closing) -> Float[Array, "m *b"]:
     """The rates of the rows as an observer at rest sees them: with the second body a violation would turn along."""
-    violation = power(closing.normal, taken(gap.twist, loops.rows))
+    violation = power(closing.normal, all_entries_at(gap.twist, loops.rows))
     normal = by_joint(closing.normal, violation, loops.rows, len(loops.bodies))
     along = subtract(gap.twist[0], normal[0]), subtract(gap.twist[1], normal[1])
     turning = cross(gap.spin, along[0]), cross(gap.spin, along[1])
     change = subtract(gap.rate[0], turning[0]), subtract(gap.rate[1], turning[1])
-    return power(closing.normal, taken(change, loops.rows))
+    return power(closing.normal, all_entries_at(change, loops.rows))
 
 
 def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Column:
@@ -208,7 +210,7 @@ def closing_jacobian(
     some = jax.tree.leaves(kin.bodies.spin)[0]
     batch = some.shape[1:] if isinstance(kin.bodies.spin, tuple) else ()
     sign = jnp.asarray(signs.reshape(signs.shape + (1,) * len(batch)), some.dtype)
-    return once(kin.bodies)(row, of_rows, at, sign, taken(closing.place, loops.rows), closing.normal)
+    return once(kin.bodies)(row, of_rows, at, sign, all_entries_at(closing.place, loops.rows), closing.normal)
 
 
 def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
@@ -244,7 +246,7 @@ def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:
         at, grounded = np.maximum(bodies, 0), bool(np.any(bodies < 0))
     else:
         at = jnp.maximum(bodies, 0)
-    rotation, *vectors = taken(motion, at)
+    rotation, *vectors = all_entries_at(motion, at)
     if not grounded:
         return Motion(rotation, *vectors)
     on = bodies >= 0

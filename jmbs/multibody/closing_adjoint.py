@@ -19,9 +19,8 @@ from jaxtyping import Array, Float
 from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
 from jmbs.multibody.closing import Closing, Loops, Places, by_joint, ends, once
 from jmbs.multibody.joints import Column
-from jmbs.multibody.paths import taken
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
-from jmbs.static_places import sums_at
+from jmbs.static_places import all_entries_at, sums_at
 
 
 def closing_gradient(
@@ -49,7 +48,7 @@ def closing_gradient(
         by_joint(joints.normal, multipliers, loops.rows, n), by_joint(joints.inverse, -efforts, loops.rates, n)
     )
     weighted = by_joint(joints.normal, weights, loops.rows, n)
-    of_rows = lambda column: taken(column, loops.rows)  # noqa: E731
+    of_rows = lambda column: all_entries_at(column, loops.rows)  # noqa: E731
     violation = power(joints.normal, of_rows(at.gap))
     normal = by_joint(joints.normal, violation, loops.rows, n)
     askew = cross(weighted[0], at.second[0]), cross(weighted[1], at.second[0])
@@ -61,7 +60,7 @@ def closing_gradient(
     change = add(at.change[0], cross(at.second[0], normal[0])), add(at.change[1], cross(at.second[0], normal[1]))
     parts = (weights, change), (multipliers, at.virtual), (slips, at.gap), (violation, askew)
     by_normal = wrench_sum(*(_scaled(factor, of_rows(column)) for factor, column in parts))
-    virtual = taken(at.virtual, loops.rates)
+    virtual = all_entries_at(at.virtual, loops.rates)
     by_joints = Closing(by_place, by_normal, _scaled(-efforts, virtual))
     return wrenches, by_joints, -power(joints.inverse, virtual)
 

@@ -60,7 +60,7 @@ class Paths:
         """The sums of entries over each node, or those `at`, and all behind it."""
         at, reach = np.arange(len(self.forest)) if at is None else at, self.forest.reach.T
         if self.walk or not self.forest.jumps:
-            return taken(self._summed(inward, reach, entries), at)
+            return all_entries_at(self._summed(inward, reach, entries), at)
         return self._summed(inward, reach[at], entries)
 
     def _summed(self, walk: Callable, mask: np.ndarray, entries: Entries) -> Entries:
@@ -89,11 +89,6 @@ def by_mask(x: Array, mask: np.ndarray) -> Array:
     if mask.size <= SMALL_MASK:
         return jnp.sum(x[:, :, None] * weights, axis=1)
     return jnp.matmul(x, weights, precision="highest")
-
-
-def taken(entries: Entries, at: np.ndarray | Array) -> Entries:
-    """The entries at places of the first axis; without a gather where these follow each other."""
-    return all_entries_at(entries, at)
 
 
 def select(mask: Array | np.ndarray, a: Array, b: Array) -> Array:

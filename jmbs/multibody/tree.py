@@ -16,8 +16,9 @@ from jaxtyping import Array
 
 from jmbs.graphs import Forest
 from jmbs.multibody.joints import Joints, entries_of
-from jmbs.multibody.paths import Entries, taken
+from jmbs.multibody.paths import Entries
 from jmbs.spatial import Symmetric, Vector
+from jmbs.static_places import all_entries_at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class Tree:
 
     def by_velocity(self, entries: Entries) -> Entries:
         """Entries of bodies `(bodies, ...)`: for each velocity those of the body that it moves."""
-        return taken(entries, self.body_of)
+        return all_entries_at(entries, self.body_of)
 
     @functools.cached_property
     def order(self) -> np.ndarray | None:
