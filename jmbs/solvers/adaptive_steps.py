@@ -75,8 +75,8 @@ class AdaptiveSteps(eqx.Module):
             within = within | (carry.fresh & (carry.row == last)) if slopes else within
             return within & (carry.result == diffrax.RESULTS.successful)
 
-        def rows(carry: AdaptiveCarry) -> list:
-            return [*jax.tree.leaves(carry.saved, is_leaf=_is_rows), *([carry.slopes] if slopes else [])]
+        def rows(carry: AdaptiveCarry) -> tuple:
+            return (carry.saved, carry.slopes) if slopes else (carry.saved,)
 
         most = None if self.kind == "lax" else self.max_steps + slopes
         step = self._step(problem)
