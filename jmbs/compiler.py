@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 from jax.core import Tracer
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
@@ -68,6 +69,20 @@ def one_kernel(function: Callable, *args: Any) -> Any:
     else:
         values = _kernel.bind(*leaves, program=program)
     return results.unflatten(values[: results.num_leaves])
+
+
+def evaluated_once(function: Callable, *args: Any) -> Any:
+    """`function(*args)`, for values that are expensive and used in many places.
+
+    Inside of a kernel the compiler would evaluate them anew in every one of those. It does not look into a function
+    that a program calls, if the call says so.
+
+    **Arguments:** pytrees of arrays, which are traced; what the function looks at beside them stays as it is.
+    """
+    if not has_kernels():
+        return function(*args)
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(function)(*args)
 
 
 def _without_dead_code(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.compiler import evaluated_once
 from jmbs.lie import AbstractGroup, of_members
-from jmbs.multibody.joints import Column, Joints, combined, evaluated_once
+from jmbs.multibody.joints import Column, Joints, combined
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion
 from jmbs.multibody.mass_matrix import less_loads
 from jmbs.multibody.paths import Paths, select
@@ -321,5 +322,5 @@ def difference(a: Wrench, b: Column) -> Column:
 
 
 def _once(paths: Paths):
-    """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
+    """How to evaluate what is used in many places: batches have so much of it that it is worth a call."""
     return evaluated_once if paths.walk else lambda function, *args: function(*args)

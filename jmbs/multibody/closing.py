@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.compiler import evaluated_once
 from jmbs.linear import SparseRows
-from jmbs.multibody.joints import Column, Frame, entries_of, evaluated_once
+from jmbs.multibody.joints import Column, Frame, entries_of
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.loops import Split
@@ -44,9 +45,6 @@ from jmbs.spatial import (
     transposed_times,
 )
 from jmbs.static_places import all_entries_at, entries_at, sums_at
-
-Places = np.ndarray | Array
-"""Known when a program is made, or inside of its loops."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,7 +108,7 @@ class Gap(NamedTuple):
 
 def gaps(motion: Motion, loops: Loops, closing: Closing) -> Gap:
     """See `Gap`; entries `(n, ...)`."""
-    return once(motion)(lambda bodies, place: _gap(*ends(motion, loops, bodies), place), loops.bodies, closing.place)
+    return once(motion)(lambda place: _gap(*ends(motion, loops.bodies), place), closing.place)
 
 
 def _gap(first: Motion, second: Motion, place: Vector) -> Gap:
@@ -155,14 +153,14 @@ def residuals(motion: Motion, first: Frame, second: Frame, element: Frame, loops
     reach = add(first[1], times(first[0], element[1]))
     wanted = multiply_transposed(multiply(first[0], element[0]), second[0])
 
-    def residual(bodies: Places, place: Vector, reach: Vector, wanted: Matrix) -> tuple[Column, Column]:
-        one, two = ends(motion, loops, bodies)
+    def residual(place: Vector, reach: Vector, wanted: Matrix) -> tuple[Column, Column]:
+        one, two = ends(motion, loops.bodies)
         turn = multiply(transpose(two.rotation), multiply(one.rotation, wanted))
         here, there = (add(at.position, times(at.rotation, x)) for at, x in ((one, reach), (two, place)))
         opening = scale(0.5, axial(turn)), transposed_times(two.rotation, subtract(here, there))
         return _gap(one, two, place).twist, opening
 
-    twist, opening = once(motion)(residual, loops.bodies, closing.place, reach, wanted)
+    twist, opening = once(motion)(residual, closing.place, reach, wanted)
     rates, rows = rates_and_rows(twist, loops, closing)
     along, normal = rates_and_rows(opening, loops, closing)
     return Residuals(rates, rows, along, normal)
@@ -199,8 +197,8 @@ def closing_jacobian(
     signs = np.where(places.columns >= 0, np.take_along_axis(moving[:, 0] - moving[:, 1], at, axis=1), 0)
     columns = about_origin(tree, kin)
 
-    def row(bodies: Places, at: Places, sign: Array, place: Vector, normal: Column) -> Array:
-        _, second = ends(kin.bodies, loops, bodies)
+    def row(place: Vector, normal: Column) -> Array:
+        second = of_bodies(kin.bodies, of_rows[:, 1])
         reach = add(second.position, times(second.rotation, place))
         angular, linear = (times(second.rotation, x) for x in normal)
         wrench = jax.tree.map(lambda x: x[:, None], (add(angular, cross(reach, linear)), linear))
@@ -210,7 +208,7 @@ def closing_jacobian(
     some = jax.tree.leaves(kin.bodies.spin)[0]
     batch = some.shape[1:] if isinstance(kin.bodies.spin, tuple) else ()
     sign = jnp.asarray(signs.reshape(signs.shape + (1,) * len(batch)), some.dtype)
-    return once(kin.bodies)(row, of_rows, at, sign, all_entries_at(closing.place, loops.rows), closing.normal)
+    return once(kin.bodies)(row, all_entries_at(closing.place, loops.rows), closing.normal)
 
 
 def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Column, wrenches: Column) -> Column:
@@ -220,36 +218,31 @@ def less_transmitted(motion: Motion, loops: Loops, closing: Closing, needed: Col
     joint's frame.
     """
 
-    def given(bodies: Places, place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
-        first, second = ends(motion, loops, bodies)
+    def given(place: Vector, moment: Vector, push: Vector) -> tuple[Vector, Vector, Vector]:
+        first, second = ends(motion, loops.bodies)
         arm = times(second.rotation, place)
         reach = subtract(add(second.position, arm), first.position)
         moment, push = times(second.rotation, moment), times(second.rotation, push)
         return add(moment, cross(reach, push)), add(moment, cross(arm, push)), push
 
-    on_first, on_second, push = once(motion)(given, loops.bodies, closing.place, *wrenches)
+    on_first, on_second, push = once(motion)(given, closing.place, *wrenches)
     first, second = loops.bodies.T
     gathered = lambda x, y, z: x + sums_at(y, first, len(x)) - sums_at(z, second, len(x))  # noqa: E731
     torque, force = needed
     return jax.tree.map(gathered, torque, on_first, on_second), jax.tree.map(gathered, force, push, push)
 
 
-def ends(motion: Motion, loops: Loops, bodies: Places) -> tuple[Motion, Motion]:
-    """The motions of some loops' first and second `bodies` (n, 2)."""
-    first, second = (bool(np.any(bodies < 0)) for bodies in loops.bodies.T)
-    return of_bodies(motion, bodies[:, 0], first), of_bodies(motion, bodies[:, 1], second)
+def ends(motion: Motion, bodies: np.ndarray) -> tuple[Motion, Motion]:
+    """The motions of the first and second `bodies` (n, 2) of joints."""
+    return of_bodies(motion, bodies[:, 0]), of_bodies(motion, bodies[:, 1])
 
 
-def of_bodies(motion: Motion, bodies: Places, grounded: bool = True) -> Motion:
-    """Motions of bodies; the ground, -1, is at rest at the origin. `grounded`: it may be among bodies not yet known."""
-    if isinstance(bodies, np.ndarray):
-        at, grounded = np.maximum(bodies, 0), bool(np.any(bodies < 0))
-    else:
-        at = jnp.maximum(bodies, 0)
-    rotation, *vectors = all_entries_at(motion, at)
-    if not grounded:
-        return Motion(rotation, *vectors)
+def of_bodies(motion: Motion, bodies: np.ndarray) -> Motion:
+    """Motions of bodies; the ground, -1, is at rest at the origin."""
+    rotation, *vectors = all_entries_at(motion, np.maximum(bodies, 0))
     on = bodies >= 0
+    if on.all():
+        return Motion(rotation, *vectors)
     still = jax.tree.map(jnp.zeros_like, vectors)
     return jax.tree.map(lambda x, y: select(on, x, y), Motion(rotation, *vectors), Motion(unit_like(rotation), *still))
 
@@ -262,6 +255,6 @@ def unit_like(rotation: Matrix) -> Matrix:
 
 
 def once(motion: Motion) -> Callable:
-    """How to evaluate what is used in many places: batches have so much of it that it is worth a loop."""
+    """How to evaluate what is used in many places: batches have so much of it that it is worth a call."""
     many = isinstance(motion.spin, tuple) and motion.spin[0].ndim > 1
     return evaluated_once if many else lambda function, *args: function(*args)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
-from jmbs.multibody.closing import Closing, Loops, Places, by_joint, ends, once
+from jmbs.multibody.closing import Closing, Loops, by_joint, ends, once
 from jmbs.multibody.joints import Column
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
 from jmbs.static_places import all_entries_at, sums_at
@@ -36,14 +36,14 @@ def closing_gradient(
     n = len(loops.bodies)
     moved = Motion(motion.rotation, motion.position, *mu, *jax.tree.map(jnp.zeros_like, mu))
 
-    def at_frame(bodies: Places, place: Vector) -> _AtFrame:
-        (first, second), (mu_1, mu_2) = ends(motion, loops, bodies), ends(moved, loops, bodies)
+    def at_frame(place: Vector) -> _AtFrame:
+        (first, second), (mu_1, mu_2) = ends(motion, loops.bodies), ends(moved, loops.bodies)
         return _at_frame(first, second, mu_1, mu_2, place)
 
-    def felt_there(bodies: Places, place: Vector, *wrenches) -> tuple[_Felt, Vector]:
-        return _felt(ends(motion, loops, bodies)[1], place, *wrenches)
+    def felt_there(place: Vector, *wrenches) -> tuple[_Felt, Vector]:
+        return _felt(ends(motion, loops.bodies)[1], place, *wrenches)
 
-    at = once(motion)(at_frame, loops.bodies, joints.place)
+    at = once(motion)(at_frame, joints.place)
     transmitted = wrench_sum(
         by_joint(joints.normal, multipliers, loops.rows, n), by_joint(joints.inverse, -efforts, loops.rates, n)
     )
@@ -55,7 +55,7 @@ def closing_gradient(
     slips = power(joints.normal, of_rows(askew))
     slipping = by_joint(joints.normal, slips, loops.rows, n)
     wrenches_there = at, transmitted, weighted, slipping, normal
-    felt, by_place = once(motion)(felt_there, loops.bodies, joints.place, *wrenches_there)
+    felt, by_place = once(motion)(felt_there, joints.place, *wrenches_there)
     wrenches = _by_body(felt, loops, len(motion.spin[0]))
     change = add(at.change[0], cross(at.second[0], normal[0])), add(at.change[1], cross(at.second[0], normal[1]))
     parts = (weights, change), (multipliers, at.virtual), (slips, at.gap), (violation, askew)

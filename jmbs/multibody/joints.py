@@ -9,7 +9,6 @@ Parameters and coordinates are arrays, members first, a batch axis last if there
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.compiler import evaluated_once
 from jmbs.lie import AbstractLowerPair, tangent
 from jmbs.spatial import (
     Matrix,
@@ -250,19 +250,3 @@ def _twists(i: Float[Array, "n 6 k *b"], frame: Frame, components: bool) -> tupl
         w = times(R, angular)
         columns.append((w, add(times(R, linear), cross(p, w))))
     return tuple(columns)
-
-
-def evaluated_once(function, *args):
-    """`function(*args)`, entry by entry of the first axis, for values that are expensive and used in many places.
-
-    Compilers would evaluate them anew in every one of those. They do not look into loops, so this is one of two rounds.
-    """
-    n = jax.tree.leaves(args)[0].shape[0]
-    if n % 2 == 0:
-        values = jax.lax.map(lambda xs: function(*xs), jax.tree.map(lambda x: x.reshape(2, -1, *x.shape[1:]), args))
-        return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), values)
-    size = n // 2 + 1
-    part = functools.partial(jax.lax.dynamic_slice_in_dim, slice_size=size, allow_negative_indices=False)
-    half = lambda start: jax.tree.map(lambda x: part(x, start), args)  # noqa: E731
-    values = jax.lax.map(lambda start: function(*half(start)), jnp.asarray([0, n - size]))
-    return jax.tree.map(lambda y: jnp.concatenate([y[0], y[1, 1:]]) if n > 1 else y[0], values)
