@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from jmbs.by_value import by_value
 from jmbs.ephs.component import Role, role
 from jmbs.ephs.drive import EffortDrive, FlowDrive
 from jmbs.ephs.flatten import FlatJunction, FlatSystem
@@ -29,6 +30,7 @@ from jmbs.lie import AbstractGroup
 from jmbs.static_places import entries_at
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
     """States of one quantity: an array `(len(junctions), *space.shape)`; tangents at `slots` of the effort vector."""
@@ -41,6 +43,7 @@ class Block:
     from_effort: bool
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class PortSlots:
     """Where a batch's port reads: `efforts (n, dim)` of power ports; block and rows of its `state`, if it has one."""
@@ -52,6 +55,7 @@ class PortSlots:
     state: tuple[int, np.ndarray] | None
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
     """Components evaluated together.
@@ -79,6 +83,7 @@ class Batch:
         return {name: entries_at(x[block], rows) for name, (block, rows) in self.held.items()}
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosureBatch:
     """Closures of one kind: parts as `(batch, members)`, states as `(block, rows)`, rows into the multipliers."""
@@ -99,6 +104,7 @@ class ClosureBatch:
         )
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """The whole numbering; see the module's docstring."""

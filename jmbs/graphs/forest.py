@@ -7,7 +7,10 @@ import functools
 
 import numpy as np
 
+from jmbs.by_value import by_value
 
+
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forest:
     """**Arguments:** `parent` (n,): parent of every node, less than the node itself, or -1 at a root."""

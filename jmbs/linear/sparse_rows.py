@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.by_value import by_value
 from jmbs.linear.small import LONG, products
 from jmbs.static_places import entries_at, sums_at
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class SparseRows:
     """Matrices `(m, size)`, stored as entries `(m, w)`, with or without a batch axis, last.

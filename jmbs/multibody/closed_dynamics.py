@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.by_value import by_value
 from jmbs.compiler import has_kernels
 from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
@@ -38,6 +39,7 @@ DENSE_ROWS = 24
 """Up to so many rows the systems of a batch are solved together, without regard to zeros in them."""
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedTree:
     """A `tree`, the joints that close `loops` in it, and how their rows are coupled."""

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import AbstractLowerPair
@@ -16,6 +17,7 @@ from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.recognise import JointParts, Recognised
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedLoops:
     """**Arguments:** `friction` of the joints, as a function of their rates; `kept_source`: where the rates of the kept

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.by_value import by_value
 from jmbs.compiler import evaluated_once
 from jmbs.linear import SparseRows
 from jmbs.multibody.joints import Column, Frame, entries_of
@@ -47,6 +48,7 @@ from jmbs.spatial import (
 from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Loops:
     """**Arguments:** the `bodies` (n, 2) that joints connect, -1 for the ground; the joint of each of their `rows` (m,)

@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.arrays import total
+from jmbs.by_value import by_value
 from jmbs.ephs import Plan, ReferenceDAE, each
 from jmbs.static_places import entries_at
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrictionSource:
     """Friction by batch of components: which `velocities` (n, k) each sees, and its place among the irreversible

@@ -6,12 +6,14 @@ import dataclasses
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import FlatSystem, Plan
 from jmbs.library.mechanics import Gear, Ground
 from jmbs.multibody.recognise import Recognised
 from jmbs.multibody.segments import Segment, segments
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class GearRows:
     """**Arguments:** the `gears` in the order of their rows; of driver and joint, `(n, 2)`, the `velocities` and the

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import Block, FlatSystem, Plan
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, AbstractLowerPair, Rn
@@ -26,6 +27,7 @@ from jmbs.multibody.segments import Segment, segments
 from jmbs.multibody.tree import JointGroup, Tree
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupSource:
     """Where the parameters and coordinates of a group of joints are: constraints and offsets, joint by joint.
@@ -43,6 +45,7 @@ class GroupSource:
     rows: np.ndarray
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
     """See the module's docstring.

@@ -6,12 +6,14 @@ import dataclasses
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import Plan
 from jmbs.graphs import GROUND
 from jmbs.multibody.recognise import JointParts, Recognised
 from jmbs.multibody.segments import Segment, segments
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class LoopGroup:
     """Loop joints of one kind.

@@ -11,6 +11,7 @@ import functools
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import Plan
 from jmbs.graphs import blocks_of, column_colours
 from jmbs.linear import SparseRows
@@ -18,6 +19,7 @@ from jmbs.multibody.loop_groups import LoopGroup
 from jmbs.multibody.tree import Tree
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowPlan:
     """**Arguments:** which of the tree's velocities the `general` rows see (rows, n_v); the `pattern` (m, m) of what

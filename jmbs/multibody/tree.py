@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jmbs.by_value import by_value
 from jmbs.graphs import Forest
 from jmbs.multibody.joints import Joints, entries_of
 from jmbs.multibody.paths import Entries
@@ -21,6 +22,7 @@ from jmbs.spatial import Symmetric, Vector
 from jmbs.static_places import all_entries_at
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class JointGroup:
     """Joints of one kind, evaluated together.
@@ -35,6 +37,7 @@ class JointGroup:
     space: Any
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tree:
     """**Arguments:** `bodies`: names in the order of `forest`; `groups`: all joints of the tree, one per body."""
@@ -102,6 +105,7 @@ class Tree:
         return Nodes(Forest(parent), body, first, is_last, free)
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
     """Single degrees of freedom in a row; a body without freedom has one node that never moves.

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
@@ -26,6 +27,7 @@ from jmbs.library.mechanics import (
 from jmbs.simulation.trajectory import JointCoordinates
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class MechanicalLayout:
     """Bodies, joints, elements and stores of a mechanism, by name; static.

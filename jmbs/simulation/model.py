@@ -154,7 +154,7 @@ class Model(eqx.Module):
 
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
-        state, misses = _assembled(self)
+        state, misses = _assembled(dataclasses.replace(self.without_names(), initial=self.initial))
         if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
             self._refuse(misses)
             self._refuse_singular(state)

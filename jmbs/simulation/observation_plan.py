@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmbs.by_value import by_value
 from jmbs.ephs import ENTROPY, Plan, ReferenceDAE, Role
 from jmbs.lie import SE3
 from jmbs.simulation.by_name import Places
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ObservationPlan:
     """Index arrays; those of motion read *signals*: states, their coordinates, efforts (see `Signals`).
@@ -55,6 +57,7 @@ class ObservationPlan:
     production: Places
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Signals:
     """Numbering of all that can be read at a state, by junction: states, their coordinates, then efforts."""

@@ -8,9 +8,11 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
+from jmbs.by_value import by_value
 from jmbs.lie import SE3, quaternion_to_rotation
 
 
+@by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Placement:
     """The static plan of an assembly.
