@@ -3,6 +3,7 @@
 import typing
 
 from jmbs import ephs, lie
+from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism
@@ -29,6 +30,7 @@ __all__ = [
     "map_batch",
     "simulate",
     "use_all_cores",
+    "use_cache",
 ]
 
 

@@ -66,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
     run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
     run.add_argument("--force", action="store_true", help="overwrite an earlier result in DIR")
+    cache = run.add_mutually_exclusive_group()
+    place = "keep compiled programs in DIR, for the next run (default: jmbs's folder among the user's caches)"
+    cache.add_argument("--cache", metavar="DIR", type=Path, help=place)
+    cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
     run.set_defaults(command=_run)
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
@@ -110,19 +114,24 @@ def _version() -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from jmbs.io import PLOT_FOLDER, check_directory, default_directory, write_result
+    from jmbs.simulation import waiting
     from jmbs.visualise import plot_trajectory
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
     _use_all_cores()
-    mechanism, model = _compile(args)
+    _use_cache(args)
+    with waiting("planning"):
+        mechanism, model = _compile(args)
     directory = args.out if args.out is not None else default_directory(mechanism.name)
     check_directory(directory, force=args.force)
 
     trajectory, compile_time, wall_time = _simulate(model)
-    summary = write_result(trajectory, directory, wall_time=wall_time, compile_time=compile_time, force=args.force)
-    plot_trajectory(trajectory, directory / PLOT_FOLDER)
-    print(_report(summary, directory))
+    with waiting("writing and drawing"):
+        summary = write_result(trajectory, directory, wall_time=wall_time, compile_time=compile_time, force=args.force)
+        plots = plot_trajectory(trajectory, directory / PLOT_FOLDER)
+    print(_report(summary, directory, plots))
+    print(f"\nNext, draw the mechanism: jmbs draw {args.config}")
     if summary["status"] == "successful":
         return DONE
     _complain(f"{mechanism.name}: failed at t = {_number(summary['failure_time'])} s: {summary['message']}")
@@ -164,6 +173,20 @@ def _use_all_cores() -> None:
     # A program that has used JAX before it calls this has chosen its devices.
     with contextlib.suppress(RuntimeError):
         use_all_cores()
+
+
+def _use_cache(args: argparse.Namespace) -> None:
+    import jax
+
+    from jmbs.cache import use_cache
+
+    if args.no_cache:
+        jax.config.update("jax_enable_compilation_cache", False)
+    elif args.cache is not None:
+        use_cache(args.cache)
+    elif not jax.config.values["jax_compilation_cache_dir"]:
+        with contextlib.suppress(ModelError):  # without a place for it, the run goes on without it
+            use_cache()
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -220,7 +243,7 @@ def _simulate(model: Any) -> tuple[Trajectory, float, float]:
     """Simulate from the assembled initial state: trajectory, seconds to compile, seconds to run."""
     import jax
 
-    from jmbs.simulation import simulate
+    from jmbs.simulation import simulate, waiting
 
     compiling: list[tuple[float, float]] = []
 
@@ -229,7 +252,8 @@ def _simulate(model: Any) -> tuple[Trajectory, float, float]:
         if event.startswith("/jax/core/compile"):
             compiling.append((time.perf_counter() - duration_secs, time.perf_counter()))
 
-    state = model.initial_state()
+    with waiting("assembling the initial state"):
+        state = model.initial_state()
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
         start = time.perf_counter()
@@ -249,7 +273,10 @@ def _length(spans: list[tuple[float, float]]) -> float:
     return length
 
 
-def _report(summary: dict[str, Any], directory: Path) -> str:
+def _report(summary: dict[str, Any], directory: Path, plots: Sequence[Path]) -> str:
+    from jmbs.io import RESULT_FILES
+
+    files = [*RESULT_FILES, *(str(path.relative_to(directory)) for path in plots)]
     rows = [
         ("status", summary["message"]),
         ("simulated", f"{_number(summary['simulated_time_s'])} s"),
@@ -260,6 +287,7 @@ def _report(summary: dict[str, Any], directory: Path) -> str:
         ("entropy produced", f"{_number(summary['entropy_produced'])} J/K"),
         *(("warning", warning) for warning in summary["warnings"]),
         ("result", str(directory)),
+        ("files", ", ".join(files)),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

@@ -4,10 +4,19 @@ from jmbs.io.config import ConfigError, read_config
 from jmbs.io.export import mechanism_config, write_config
 from jmbs.io.load import ModelNotes, import_model, load, load_model
 from jmbs.io.models import ImportedModel, is_model, read_model
-from jmbs.io.result import PLOT_FOLDER, ResultFolderError, check_directory, default_directory, summarise, write_result
+from jmbs.io.result import (
+    PLOT_FOLDER,
+    RESULT_FILES,
+    ResultFolderError,
+    check_directory,
+    default_directory,
+    summarise,
+    write_result,
+)
 
 __all__ = [
     "PLOT_FOLDER",
+    "RESULT_FILES",
     "ConfigError",
     "ImportedModel",
     "ModelNotes",

@@ -18,6 +18,7 @@ from jmbs.simulation import Status, Trajectory, is_successful, members, message,
 
 RESULT_FILE = "result.nc"
 SUMMARY_FILE = "summary.json"
+RESULT_FILES = (RESULT_FILE, SUMMARY_FILE)
 PLOT_FOLDER = "plots"
 
 
@@ -46,7 +47,7 @@ def check_directory(directory: str | Path, force: bool = False) -> None:
     if directory.exists() and not directory.is_dir():
         raise ResultFolderError(str(directory), "a file", "a folder for the result, new or without one")
     if not force:
-        for name in (RESULT_FILE, SUMMARY_FILE, PLOT_FOLDER):
+        for name in (*RESULT_FILES, PLOT_FOLDER):
             if (directory / name).exists():
                 raise ResultFolderError(
                     str(directory), f"an earlier result ({name})", "a folder without one, or --force"
@@ -73,7 +74,7 @@ def write_result(
     is not given.
     """
     directory = Path(directory)
-    for name in (RESULT_FILE, SUMMARY_FILE):
+    for name in RESULT_FILES:
         if not force and (directory / name).exists():
             raise ResultFolderError(
                 str(directory), f"an earlier result ({name})", "a folder without one, or force=True"
@@ -83,7 +84,7 @@ def write_result(
     text = json.dumps(_json_ready(summary), indent=2, allow_nan=False) + "\n"
 
     directory.mkdir(parents=True, exist_ok=True)
-    partial = {name: directory / f".{name}.{os.getpid()}.partial" for name in (RESULT_FILE, SUMMARY_FILE)}
+    partial = {name: directory / f".{name}.{os.getpid()}.partial" for name in RESULT_FILES}
     # xarray would mark missing values with a fill value; NaN says the same without another convention.
     encoding = {name: {"_FillValue": None} for name in dataset.variables}
     try:

@@ -5,6 +5,7 @@ from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.model import Model
+from jmbs.simulation.progress import waiting
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
@@ -37,5 +38,6 @@ __all__ = [
     "status_name",
     "use_all_cores",
     "variational_residual",
+    "waiting",
     "with_inputs",
 ]

@@ -23,7 +23,7 @@ from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, fo
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.model import Model, assembled
 from jmbs.simulation.outcome import labels_of, trajectory_of
-from jmbs.simulation.progress import progress_of
+from jmbs.simulation.progress import progress_of, stops_of, waiting
 from jmbs.simulation.run_settings import Program, RunSettings, Values
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, message
@@ -109,12 +109,16 @@ def _in_programs(
     model: Model, state: State, program: Program, values: Values, times: np.ndarray, progress: bool
 ) -> Trajectory:
     """The run in programs that serve others too."""
-    carry = _begin(model, state, program, values)
-    for stop in progress_of(times, wanted=progress):
-        carry = _advance(model, program, values, carry, jnp.asarray(stop))
-        if progress and bool(carry.result != diffrax.RESULTS.successful):
+    first, *others = stops_of(times, wanted=progress)
+    with waiting("compiling", progress):
+        carry = _begin(model, state, program, values)
+        carry = _advance(model, program, values, carry, jnp.asarray(first))
+    for stop in progress_of(times, others):
+        if bool(carry.result != diffrax.RESULTS.successful):
             break
-    return _finish(model, state, program, values, carry)
+        carry = _advance(model, program, values, carry, jnp.asarray(stop))
+    with waiting("compiling what is read", progress):
+        return _finish(model, state, program, values, carry)
 
 
 def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:

@@ -57,10 +57,11 @@ class AdaptiveSteps(eqx.Module):
         order = solver.error_order(term)
         controller = self._controller(problem)
         tried, memory = controller.init(term, times[0], times[-1], y0, first, args, solver.func, order)
+        memory = jax.tree.map(jnp.asarray, memory)  # as it is after a step: else the next part of a run compiles anew
         empty = lambda shape, dtype: jnp.full((len(times), *shape), jnp.nan, dtype)  # noqa: E731
         saved = jax.tree.map(lambda leaf: empty(leaf.shape, leaf.dtype).at[0].set(leaf), y0)
         kept = empty(solver.manifold.zero(y0).shape, times.dtype)[: len(times) if slopes else 0]
-        nothing, yes = jnp.asarray(0), jnp.asarray(True)
+        nothing, yes = jnp.zeros((), int), jnp.ones((), bool)
         result = diffrax.RESULTS.successful
         return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept)
 

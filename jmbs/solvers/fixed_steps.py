@@ -56,7 +56,7 @@ class FixedSteps(eqx.Module):
         saved = jax.tree.map(lambda leaf, rows: jnp.concatenate([leaf[None], rows]), y0, empty)
         width = problem.solver.manifold.zero(y0).shape
         slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, *width), times.dtype)
-        nothing = jnp.asarray(0)
+        nothing = jnp.zeros((), int)
         return FixedCarry(nothing, nothing, times[0], y0, diffrax.RESULTS.successful, nothing, saved, slopes)
 
     def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:

@@ -21,7 +21,7 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
-    ("arrays", "by_value", "compiler", "static_places"),
+    ("arrays", "by_value", "cache", "compiler", "static_places"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

@@ -16,9 +16,12 @@ SHORT = ["--set", "simulation.t1=0.5", "--set", "simulation.save_every=0.1"]
 
 
 def test_run(tmp_path, capsys):
-    out = tmp_path / "out"
-    assert main(["run", PENDULUM, "--out", str(out), *SHORT]) == 0
-    assert "Finished." in capsys.readouterr().out
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    assert main(["run", PENDULUM, "--out", str(out), "--cache", str(cache), *SHORT]) == 0
+    captured = capsys.readouterr()
+    for words in ("Finished.", "result.nc, summary.json, plots/trajectories.png", f"jmbs draw {PENDULUM}"):
+        assert words in captured.out
+    assert captured.err == "" and any(path.name.startswith("jit__advance") for path in cache.iterdir())
     data = xr.open_dataset(out / "result.nc")
     assert data.attrs["result_schema"] == "jmbs-result/1"
     assert data.sizes["time"] == 6
@@ -77,5 +80,15 @@ def test_check(capsys):
 
 
 def test_check_reports_unmet_assembly(tmp_path, capsys):
-    assert main(["check", PENDULUM, "--set", "initial.bodies={rod: {position: [3, 0, 0]}}"]) in (0, 2)
-    assert "misses by" in "".join(capsys.readouterr())
+    """It describes the model, and what is unmet, with its path, is part of that."""
+    assert main(["check", PENDULUM, "--set", "initial.bodies={rod: {position: [3, 0, 0]}}"]) == 0
+    captured = capsys.readouterr()
+    assert "assembly: unmet; initial/bodies/rod: found an assembly that misses by 3.4" in captured.out
+    assert captured.err == ""
+
+
+def test_a_run_with_unmet_assembly_is_refused(tmp_path, capsys):
+    """Where `check` describes, `run` wants other input."""
+    override = ["--set", "initial.bodies={rod: {position: [3, 0, 0]}}", "--out", str(tmp_path / "out")]
+    assert main(["run", PENDULUM, "--no-cache", *override]) == 2
+    assert "misses by" in capsys.readouterr().err and not (tmp_path / "out").exists()
