@@ -18,9 +18,16 @@ os.environ["MPLBACKEND"] = "Agg"
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+from jmbs import compiler  # noqa: E402
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --without-kernels tests/laws` asks of what accelerators run what is asked of a CPU's programs."""
+    parser.addoption("--without-kernels", action="store_true", help="as where there are no fused calls, for all tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +36,23 @@ def pytest_configure(config: pytest.Config) -> None:
     Slow ones, and what tests start as programs of their own, are compiled as users' programs are.
     """
     jax.config.update("jax_disable_most_optimizations", config.option.markexpr == "not slow")
+    if config.getoption("--without-kernels"):
+        _take_kernels_away(setattr)
+
+
+def _take_kernels_away(put: Callable[[Any, str, Any], None]) -> None:
+    """Lets jmbs believe that it runs on another device than a CPU, and its calls be as others are."""
+    put(jax, "default_backend", lambda: "another")
+    put(compiler, "AS_KERNEL", {})
+
+
+@pytest.fixture
+def without_kernels(monkeypatch: pytest.MonkeyPatch):
+    """What runs where there are no fused calls, as on accelerators, runs here."""
+    _take_kernels_away(monkeypatch.setattr)
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
 
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ import pytest
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from jmbs.arrays import largest, total
-from jmbs.compiler import AS_KERNEL, FEW, one_kernel
+from jmbs.compiler import AS_KERNEL, FEW, evaluated_once, one_kernel
 
 TAG = next(iter(AS_KERNEL))
 X = jnp.linspace(0.1, 2.0, 64).reshape(16, 4)
@@ -87,6 +87,30 @@ def test_derivatives_in_every_mode(name):
     for derivative in (jax.grad, jax.jacfwd, jax.hessian):
         _same(jax.jit(derivative(kernel))(x), jax.jit(derivative(plain))(x))
     _same(jax.vmap(jax.grad(kernel))(jnp.stack([x, 2 * x])), jax.vmap(jax.grad(plain))(jnp.stack([x, 2 * x])))
+
+
+def test_what_is_evaluated_once_is_a_call_that_stays_one():
+    """In every mode, inside of a kernel too; it may look at arrays that it is not given."""
+
+    def function(call):
+        def whole(x):
+            a, b = call(lambda x, y: (jnp.sin(x) * y, jnp.exp(-x) + X[:3, :2]), x, 2.0 * x)
+            return jnp.stack([a + b, a * b, a - b])
+
+        return lambda x: jnp.sum(one_kernel(whole, x) ** 2)
+
+    once, plain, x = function(evaluated_once), function(lambda f, *args: f(*args)), X[:3, :2]
+    optimised = jax.jit(once).lower(x).compile().as_text()
+    assert optimised.count("sine(") == 1 and " call(" in optimised
+    for derivative in (lambda f: f, jax.grad, jax.jacfwd, jax.hessian):
+        _same(jax.jit(derivative(once))(x), jax.jit(derivative(plain))(x))
+    many = jnp.stack([x, 2 * x])
+    _same(jax.jit(jax.vmap(jax.grad(once)))(many), jax.jit(jax.vmap(jax.grad(plain)))(many))
+
+
+def test_where_there_are_no_kernels_nothing_is_asked_of_the_compiler(without_kernels):
+    text = jax.jit(lambda x: one_kernel(lambda x: evaluated_once(jnp.sin, x), x)).lower(X).as_text()
+    assert "inlineable" not in text and TAG not in text
 
 
 def test_constants_and_arrays_without_entries_as_arguments():

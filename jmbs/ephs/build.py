@@ -8,6 +8,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
 
 from jmbs.ephs.flatten import FlatSystem
 from jmbs.ephs.plan import make_plan
@@ -38,7 +41,12 @@ def reference_dae(
 def stack(components: list[Any]) -> Any:
     """One pytree whose arrays have a leading axis over components of equal structure."""
     arrays, static = zip(*(eqx.partition(c, eqx.is_array) for c in components), strict=True)
-    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static[0])
+    return eqx.combine(jax.tree.map(_stacked, *arrays), static[0])
+
+
+def _stacked(*leaves) -> Array:
+    # JAX would compile a program for each number and shape of arrays, numpy does not.
+    return jnp.stack(leaves) if any(isinstance(x, Tracer) for x in leaves) else jax.device_put(np.stack(leaves))
 
 
 def _as_array(leaf, dtype):

@@ -365,8 +365,8 @@ def _row_count(component, kind: Role, level: int) -> int:
         return 0
     dtypes = [leaf.dtype for leaf in jax.tree.leaves(component) if eqx.is_inexact_array(leaf)]
     dtype = dtypes[0] if dtypes else None
-    identity = {name: port.quantity.space.identity(dtype) for name, port in component.ports.items()}
-    _, C = jax.eval_shape(component.structure, identity)
+    spaces = {name: port.quantity.space for name, port in component.ports.items()}
+    _, C = jax.eval_shape(lambda: component.structure({name: at.identity(dtype) for name, at in spaces.items()}))
     return 0 if C is None else C.shape[0]
 
 

@@ -10,6 +10,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from equinox import AbstractClassVar
 from jax.core import Tracer
 from jaxtyping import Array, Float
@@ -107,7 +108,7 @@ def check_axis(path: str, axis: Array) -> None:
     """Raises `ModelError` with the path where an axis is no direction; traced ones are believed."""
     if axis.shape != (3,):
         raise ModelError(path, f"an array of shape {axis.shape}", "three numbers")
-    if not isinstance(axis, Tracer) and not bool(jnp.any(axis != 0)):
+    if not isinstance(axis, Tracer) and not np.any(np.asarray(axis)):
         raise ModelError(path, axis.tolist(), "a direction of positive length")
 
 

@@ -112,11 +112,11 @@ def _in_programs(
     first, *others = stops_of(times, wanted=progress)
     with waiting("compiling", progress):
         carry = _begin(model, state, program, values)
-        carry = _advance(model, program, values, carry, jnp.asarray(first))
+        carry = _advance(model, program, values, carry, np.asarray(first))
     for stop in progress_of(times, others):
         if bool(carry.result != diffrax.RESULTS.successful):
             break
-        carry = _advance(model, program, values, carry, jnp.asarray(stop))
+        carry = _advance(model, program, values, carry, np.asarray(stop))
     with waiting("compiling what is read", progress):
         return _finish(model, state, program, values, carry)
 

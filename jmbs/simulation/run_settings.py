@@ -6,12 +6,13 @@ A `Program` is what decides which program is compiled; `Values` are numbers that
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import diffrax
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -121,10 +122,15 @@ class RunSettings:
 
     def values(self) -> Values:
         """See `Values`."""
-        number = lambda x: None if x is None else jnp.asarray(x, self.dtype)  # noqa: E731
-        times, counts = jnp.asarray(self.ts, self.dtype), None if self.counts is None else jnp.asarray(self.counts)
+
+        # JAX would compile a program that makes an array for each number of times; numpy does not.
+        def array(x, dtype) -> Any:
+            return None if x is None else jax.device_put(np.asarray(x, dtype))
+
+        number = functools.partial(array, dtype=self.dtype)
+        times, counts = number(self.ts), array(self.counts, int)
         rtol = self.rtol or (1e-5 if self.dtype == np.float32 else None)
-        max_steps = jnp.asarray(self.max_steps) if self.counts is None else None
+        max_steps = array(self.max_steps, int) if self.counts is None else None
         return Values(times, counts, number(rtol), number(self.atol), max_steps, number(self.baumgarte), self.solver)
 
 

@@ -77,7 +77,7 @@ def test_subclassed_classes_are_never_instantiated():
     assert not calls
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@pytest.mark.parametrize("name", sorted(name for name in CLASSES if ancestors(name)))
 def test_methods_are_not_overridden(name: str):
     overridden = [
         f"{CLASSES[name].where}: {name}.{method} overrides {ancestor}.{method}"

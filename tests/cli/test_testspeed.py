@@ -80,6 +80,7 @@ def test_members_that_fail_are_no_measurement():
         measure_speed(model, BATCH, STEPS, dt=1e6, method="euler", gradient=False)
 
 
+@pytest.mark.slow
 def test_members_differ_and_are_consistent():
     model = jmbs.compile(jmbs.load(CONFIGS / "slider_crank.yaml"))
     state = model.initial_state()

@@ -18,7 +18,7 @@ from jmbs.ephs import flatten, reference_dae
 SAMPLES = 3
 TIME = 0.3
 STEP = 1e-5
-SLOW = ("chain direct", "tree direct", "loose", "loose mixed", "four_bar direct")
+SLOW = ("chain", "chain direct", "tree direct", "loose", "loose mixed", "four_bar direct")
 """Their like are in the other mechanisms; they are here to compare the groups, and each has to be compiled."""
 
 

@@ -60,6 +60,7 @@ def test_wheels_turn_as_one_mass():
     assert {"mesh/ratio", "mesh/offset"} <= set(model.parameters())
 
 
+@pytest.mark.slow
 def test_both_formulations_agree():
     """Motion and multipliers, and energy is kept."""
     model = rack().compile()
@@ -104,8 +105,8 @@ def test_gradients_pass_through_a_gear():
     [
         ({}, [0.0, 0.3, 0.9]),
         ({"input": 0.5}, [0.5, 0.1, 0.5]),
-        ({"output": 0.1}, [0.5, 0.1, 0.5]),
-        ({"last": 0.5}, [0.5, 0.1, 0.5]),
+        pytest.param({"output": 0.1}, [0.5, 0.1, 0.5], marks=pytest.mark.slow),
+        pytest.param({"last": 0.5}, [0.5, 0.1, 0.5], marks=pytest.mark.slow),
     ],
 )
 def test_a_train_starts_from_what_is_given(given, wanted):

@@ -76,7 +76,9 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode == "reverse over reverse")) for mode in MODES]
+)
 def test_like_vmap(samples, mode):
     q, xi = samples
     batched = lambda f, axes: jax.jit(jax.vmap(MODES[mode](f), axes))  # noqa: E731

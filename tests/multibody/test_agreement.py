@@ -21,8 +21,10 @@ from jmbs.simulation.formulation import TreeFormulation
 from jmbs.simulation.instant import instant
 from jmbs.simulation.state import from_internal, to_internal
 
-TREES = [(1, 1), (2, 4), pytest.param(3, 9, marks=pytest.mark.slow), (4, 12)]
-LOOPS = [(5, 4, 1), pytest.param(6, 6, 2, marks=pytest.mark.slow)]
+slow = pytest.mark.slow
+TREES = [(2, 4), *(pytest.param(*case, marks=slow) for case in ((1, 1), (3, 9), (4, 12)))]
+LOOPS = [(5, 4, 1), pytest.param(6, 6, 2, marks=slow)]
+GRADIENTS = [(1, 2, 0), *(pytest.param(*case, marks=slow) for case in ((3, 5, 0), (5, 4, 1)))]
 
 
 def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
@@ -106,6 +108,7 @@ def test_loops(seed, bodies, loops):
     jax.clear_caches()
 
 
+@slow
 def test_rows_in_blocks():
     """Windows side by side, whose rows form a block tridiagonal matrix; they are redundant, too."""
     mechanism = n_four_bar(5)
@@ -115,7 +118,7 @@ def test_rows_in_blocks():
     jax.clear_caches()
 
 
-@pytest.mark.slow
+@slow
 def test_loops_in_single_precision():
     ends = []
     for dtype in ("float32", "float64"):
@@ -127,7 +130,7 @@ def test_loops_in_single_precision():
     jax.clear_caches()
 
 
-@pytest.mark.parametrize(("seed", "bodies", "loops"), [(3, 5, 0), pytest.param(5, 4, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "bodies", "loops"), GRADIENTS)
 def test_gradients(seed, bodies, loops):
     """Of the rates with respect to masses, inertias, friction and gravity, the bodies' velocities held."""
     model = jmbs.compile(random_mechanism(seed, bodies, loops))
@@ -164,7 +167,7 @@ def test_gradients(seed, bodies, loops):
     jax.clear_caches()
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize(("seed", "bodies", "loops"), [(7, 25, 0), (8, 40, 0), (9, 12, 2), (10, 18, 3)])
 def test_large(seed, bodies, loops):
     agreement(random_mechanism(seed, bodies, loops), loops, seed)

@@ -52,7 +52,7 @@ MECHANISMS = {
     "spherical": lambda: random_mechanism(9, 12, 2),
     "cylindrical": lambda: random_mechanism(12, 5, 1),
 }
-FAST = ["loaded", "redundant"]
+FAST = ["redundant"]
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in FAST]
 MEMBERS = 2
 CHANGED = ("mass", "inertia", "friction/viscous", "gravity", "stiffness")

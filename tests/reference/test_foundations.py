@@ -48,6 +48,7 @@ def test_the_knife_edge(within):
     within("energy", trajectory.total - trajectory.total[0], limit)
 
 
+@pytest.mark.slow
 def test_the_rolling_disk(within):
     name = "nh_vertical_rolling_disk"
     data, trajectory, limit = case(name), simulated("rolling_disk"), tolerance(name)

@@ -93,8 +93,10 @@ print(os.environ["XLA_FLAGS"])
     assert [flag.split("=")[0].removeprefix("--") for flag in sorted(flags)] == sorted(FLAGS)
 
 
-@pytest.mark.parametrize("name", ["chain_8", pytest.param("three_bar_loop", marks=pytest.mark.slow)])
-def test_without_kernels_the_same_is_computed(configs, monkeypatch, name):
+@pytest.mark.parametrize(
+    "name", ["pendulum", *(pytest.param(n, marks=pytest.mark.slow) for n in ("chain_8", "three_bar_loop"))]
+)
+def test_without_kernels_the_same_is_computed(configs, request, name):
     """As on other devices. Alone and in a batch, values and gradients; steps of the loop have a projection too."""
     model = jmbs.compile(jmbs.load(configs / f"{name}.yaml"))
     mass = next(path for path in model.parameters() if path.endswith("/mass"))
@@ -110,12 +112,9 @@ def test_without_kernels_the_same_is_computed(configs, monkeypatch, name):
         return [*alone, *batch]
 
     with_kernels = found()
-    monkeypatch.setattr(jax, "default_backend", lambda: "another")
-    monkeypatch.setattr(jmbs.compiler, "AS_KERNEL", {})
-    jax.clear_caches()
+    request.getfixturevalue("without_kernels")
     for a, b in zip(found(), with_kernels, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11)
-    jax.clear_caches()
 
 
 def _printed(program: str, flags: str) -> str:

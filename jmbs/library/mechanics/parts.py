@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -145,7 +146,7 @@ def _isothermal_friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
     if spec.motion is not None:
         groups = tuple((i,) for i in range(k))
     if spec.friction is None:
-        return viscous_friction(jnp.zeros(k), momentum)
+        return viscous_friction(array(np.zeros(k)), momentum)
     f = spec.friction
     if not np.any(f.static):
         return viscous_friction(array(f.viscous), momentum)
@@ -213,4 +214,4 @@ def surface_motion(path: str, surface: SurfaceSpec) -> SurfaceMotion:
 
 def array(value) -> Array:
     """A number or array of a specification, as an array of JAX's default float."""
-    return jnp.asarray(np.asarray(value, dtype=float))
+    return jax.device_put(np.asarray(value, dtype=float))

@@ -235,7 +235,7 @@ def with_equalities(mechanism: jmbs.Mechanism, model: Any, m: Any, d: Any) -> tu
     return mechanism, model, m, d
 
 
-@pytest.mark.parametrize("name, count", [("branched.urdf", 1), ("geared.xml", 2)])
+@pytest.mark.parametrize("name, count", [pytest.param("branched.urdf", 1, marks=pytest.mark.slow), ("geared.xml", 2)])
 def test_gears(name, count):
     """What `mimic` says in a URDF, which MuJoCo takes for an equality, and linear equalities between joints in MJCF."""
     mechanism, model, m, d = with_equalities(*load_both(name, gears=True))

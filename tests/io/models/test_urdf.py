@@ -190,6 +190,7 @@ FORKED = """
 """
 
 
+@pytest.mark.slow
 def test_links_without_mass_may_fork(tmp_path: Path):
     """Two of them, one after the other; as what they are the limit of, and with joints that share motions."""
     moments = '<inertia ixx="1e-9" iyy="1e-9" izz="1e-9" ixy="0" ixz="0" iyz="0"/>'
