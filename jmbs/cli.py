@@ -119,6 +119,9 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
+    from jmbs.compiler import ask_for_quick_compiling
+
+    ask_for_quick_compiling()
     _use_all_cores()
     _use_cache(args)
     with waiting("planning"):

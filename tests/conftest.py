@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,23 @@ from typing import Any
 # Read when matplotlib is first imported, which a test module may do at collection.
 os.environ["MPLBACKEND"] = "Agg"
 
+# All workers share what they compile, and so does what one compiles again after `jax.clear_caches`.
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+OWN_CACHE = CACHE not in os.environ
+if OWN_CACHE:
+    os.environ[CACHE] = tempfile.mkdtemp(prefix="jmbs-tests-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
 from jmbs import compiler  # noqa: E402
+from jmbs.cache import reset_cache  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+compiler.ask_for_quick_compiling()
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 
@@ -38,6 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_disable_most_optimizations", config.option.markexpr == "not slow")
     if config.getoption("--without-kernels"):
         _take_kernels_away(setattr)
+
+
+def pytest_unconfigure() -> None:
+    """Nothing is left in the folder for temporary files."""
+    if OWN_CACHE:
+        shutil.rmtree(os.environ[CACHE], ignore_errors=True)
 
 
 def _take_kernels_away(put: Callable[[Any, str, Any], None]) -> None:
@@ -74,6 +92,26 @@ def reference() -> Callable[[str], dict[str, Any]]:
 def configs() -> Path:
     """The folder of the shipped configs."""
     return ROOT / "configs"
+
+
+CACHE_SETTINGS = (
+    "jax_enable_compilation_cache",
+    "jax_compilation_cache_dir",
+    "jax_compilation_cache_max_size",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+
+
+@pytest.fixture(autouse=True)
+def _same_cache():
+    """What a test or a command asks of JAX's cache of programs holds for that test alone."""
+    before = {name: jax.config.values[name] for name in CACHE_SETTINGS}
+    yield
+    if any(jax.config.values[name] != value for name, value in before.items()):
+        for name, value in before.items():
+            jax.config.update(name, value)
+        reset_cache()
 
 
 MEMORY_MAPS = Path("/proc/self/maps")

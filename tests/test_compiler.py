@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from jmbs import compiler
 from jmbs.arrays import largest, total
 from jmbs.compiler import AS_KERNEL, FEW, evaluated_once, one_kernel
 
@@ -185,3 +188,20 @@ def test_metadata_inside_stays():
             return jnp.negative(x) * 2
 
     _same(jax.jit(lambda x: one_kernel(marked, x))(X), -2 * X)
+
+
+@pytest.mark.parametrize(
+    ("given", "jaxlib", "wanted"),
+    [
+        ("", "0.10.2", "--xla_cpu_use_fusion_emitters=false"),
+        ("--xla_cpu_use_fusion_emitters=true", "0.10.2", "--xla_cpu_use_fusion_emitters=true"),
+        ("--other", "0.10.0", "--other --xla_cpu_use_fusion_emitters=false"),
+        ("--other", "0.11.0", "--other"),
+    ],
+)
+def test_quick_compiling_is_asked_for_where_it_is_known(monkeypatch, given, jaxlib, wanted):
+    """What the user says of it holds."""
+    monkeypatch.setenv("XLA_FLAGS", given)
+    monkeypatch.setattr(compiler, "version", lambda package: jaxlib)
+    compiler.ask_for_quick_compiling()
+    assert os.environ["XLA_FLAGS"] == wanted

@@ -23,7 +23,7 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 EVALUATE = quick_jit(lambda dae, x: dae.rates(0.0, x))
 
 
-QUICK = ("pendulum", "slider_crank")
+QUICK = ("pendulum",)
 
 
 def systems():

@@ -82,6 +82,7 @@ def model():
     return jmbs.compile(driven())
 
 
+@pytest.mark.slow
 def test_a_motor_turns_a_joint(model):
     """The states that were given, and the rates that `L di/dt = V - k w`, `J dw/dt = k i` ask for."""
     state = model.initial_state()

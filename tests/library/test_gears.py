@@ -87,6 +87,7 @@ def test_the_general_equations_say_the_same():
     np.testing.assert_allclose(*rates, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_gradients_pass_through_a_gear():
     model, ts = wheels().compile(), jnp.array([0.0, 0.2])
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 
 from jmbs.linear import BlockTridiagonal, SparseRows, definite_solver, factorised, saddle_solver, sparse_matrix
 from jmbs.linear.band import band_factorised
@@ -32,8 +33,8 @@ def random_matrix(n: int, s: int, rank: int | None = None) -> tuple[BlockTridiag
 def test_products_and_solutions_are_those_of_the_dense_matrix(n, s):
     matrix, dense = random_matrix(n, s)
     x = np.random.default_rng(0).normal(size=(n, s))
-    np.testing.assert_allclose(matrix.times(jnp.asarray(x)).ravel(), dense @ x.ravel(), rtol=1e-12, atol=1e-12)
-    solution = factorised(matrix)(jnp.asarray(x)).ravel()
+    product, solution = quick_jit(lambda A, x: (A.times(x).ravel(), factorised(A)(x).ravel()))(matrix, jnp.asarray(x))
+    np.testing.assert_allclose(product, dense @ x.ravel(), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(solution, np.linalg.solve(dense, x.ravel()), rtol=0, atol=1e-9 * abs(solution).max())
 
 
@@ -41,8 +42,9 @@ def test_without_full_rank_it_agrees_with_the_dense_solver():
     matrix, dense = random_matrix(6, 3, rank=2)
     assert np.linalg.matrix_rank(dense) < len(dense)
     b = dense @ np.random.default_rng(0).normal(size=len(dense))
-    _, wanted = saddle_solver(jnp.asarray(dense), jnp.zeros((len(dense), 0)))(jnp.zeros(0), jnp.asarray(-b))
-    found = definite_solver(matrix)(jnp.asarray(b.reshape(6, 3))).ravel()
+    free, none = jnp.zeros((len(dense), 0)), jnp.zeros(0)
+    _, wanted = quick_jit(lambda A, b: saddle_solver(A, free)(none, b))(jnp.asarray(dense), jnp.asarray(-b))
+    found = quick_jit(lambda A, b: definite_solver(A)(b).ravel())(matrix, jnp.asarray(b.reshape(6, 3)))
     np.testing.assert_allclose(dense @ found, b, atol=1e-12)
     np.testing.assert_allclose(found, wanted, atol=1e-4)  # the part without effect is of least norm by regularisation
 
@@ -55,10 +57,9 @@ def test_derivatives_are_those_of_the_dense_equation():
         whole = jax.vmap(lambda e: matrix.times(e.reshape(4, 2)).ravel(), out_axes=1)(jnp.eye(8))
         return jnp.sum(jnp.sin(jnp.linalg.solve(whole, b.ravel())))
 
-    found = jax.grad(lambda m, b: jnp.sum(jnp.sin(definite_solver(m)(b))), argnums=(0, 1))(matrix, b)
-    for mine, wanted in zip(
-        jax.tree.leaves(found), jax.tree.leaves(jax.grad(dense, argnums=(0, 1))(matrix, b)), strict=True
-    ):
+    solved = lambda m, b: jnp.sum(jnp.sin(definite_solver(m)(b)))  # noqa: E731
+    gradients = (quick_jit(jax.grad(f, argnums=(0, 1)))(matrix, b) for f in (solved, dense))
+    for mine, wanted in zip(*map(jax.tree.leaves, gradients), strict=True):
         np.testing.assert_allclose(mine, wanted, atol=1e-9 * float(jnp.max(jnp.abs(wanted))))
 
 
@@ -66,7 +67,8 @@ def test_a_sparse_matrix_from_products():
     rng = np.random.default_rng(0)
     pattern = rng.random((7, 9)) < 0.3
     dense = np.where(pattern, rng.normal(size=pattern.shape), 0.0)
-    np.testing.assert_allclose(sparse_matrix(lambda x: jnp.asarray(dense) @ x, pattern, jnp.float64), dense, atol=1e-14)
+    found = quick_jit(lambda A: sparse_matrix(lambda x: A @ x, pattern, jnp.float64))(jnp.asarray(dense))
+    np.testing.assert_allclose(found, dense, atol=1e-14)
 
 
 @pytest.mark.parametrize(("m", "h"), [(1, 1), (4, 3), (9, 2)])
@@ -76,7 +78,8 @@ def test_band_matrices_row_by_row(m, h):
     A = np.where(near, rng.normal(size=(m, m)), 0.0)
     A, b = A + A.T + 4 * (h + 1) * np.eye(m), rng.normal(size=(m, 2))
     columns = np.array([[A[i - h + k, i] if i >= h - k else 0.0 for k in range(h + 1)] for i in range(m)])
-    found = band_factorised(jnp.asarray(columns[..., None] * [1.0, 2.0]))(jnp.asarray(b))
+    solve = quick_jit(lambda columns, b: band_factorised(columns)(b))
+    found = solve(jnp.asarray(columns[..., None] * [1.0, 2.0]), jnp.asarray(b))
     np.testing.assert_allclose(found, np.linalg.solve(A, b) / [1.0, 2.0], atol=1e-13)
 
 

@@ -76,7 +76,7 @@ class Case:
             if path.endswith("friction/viscous")
         }
         self.model = self.model.with_parameters(values)
-        formulation = formulation_of(self.model)
+        formulation = eqx.filter_jit(formulation_of)(self.model)
         self.dae = formulation.dae
         assert self.dae.closing is not None and self.dae.closed == (name != "loaded")
         y = formulation.start(self.model.initial_state())
@@ -159,6 +159,7 @@ def projected(dae, y, closed: bool):
     return jax.tree.map(jnp.subtract, moved, y), work
 
 
+@pytest.mark.slow
 def test_values(case):
     def both(dae, y, closed: bool):
         return rates(dae, y, closed), projected(dae, y, closed)

@@ -21,19 +21,29 @@ from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.mass_matrix import turned_inertias
 from jmbs.simulation.formulation import formulation_of
 
+# Operation by operation these are hundreds of programs; each is one.
+kinematics, mass_matrix, turned_inertias = map(eqx.filter_jit, (kinematics, mass_matrix, turned_inertias))
+articulated_factor, articulated_solve = map(eqx.filter_jit, (articulated_factor, articulated_solve))
+articulated_accelerations = eqx.filter_jit(articulated_accelerations)
+
 
 class Case:
     """A tree with random velocities and forces."""
 
     def __init__(self, mechanism):
         self.model = jmbs.compile(mechanism)
-        formulation = formulation_of(self.model)
-        dae, y = formulation.dae, formulation.start(self.model.initial_state())
-        self.tree, self.links, self.q = dae.layout.tree, dae.links, dae.elements(y)
+        self.links, self.q = eqx.filter_jit(self._parts)(self.model, self.model.initial_state())
+        assert self.model.tree is not None
+        self.tree = self.model.tree.tree
         rng = np.random.default_rng(0)
         n = self.tree.n_velocities
         self.v, self.forces, self.other = (jnp.asarray(rng.normal(size=n)) for _ in range(3))
         self.loads = jnp.asarray(rng.normal(size=(len(self.tree.bodies), 6)))
+
+    @staticmethod
+    def _parts(model, state):
+        formulation = formulation_of(model)
+        return formulation.dae.links, formulation.dae.elements(formulation.start(state))
 
     def forward(self, v, forces, loads=None):
         return forward_dynamics(self.tree, self.links, self.q, v, forces, self.loads if loads is None else loads)
@@ -66,7 +76,7 @@ def test_mass_matrix_is_that_of_kinetic_energy_and_of_inverse_dynamics(robot):
     M = np.asarray(lower + jnp.tril(lower, -1).T)
     zero = jnp.zeros_like(robot.v)
     force = lambda dv: inverse_dynamics(robot.tree, robot.links, robot.q, zero, dv)  # noqa: E731
-    columns = jax.vmap(force, out_axes=1)(jnp.eye(len(zero))) - force(zero)[:, None]
+    columns = quick_jit(lambda: jax.vmap(force, out_axes=1)(jnp.eye(len(zero))) - force(zero)[:, None])()
     np.testing.assert_allclose(M, columns, atol=1e-12 * np.abs(M).max() * 10)
     body = motion.bodies
     spin = jnp.stack([sum(R * w for R, w in zip(body.rotation[k::3], body.spin, strict=True)) for k in range(3)])
@@ -133,7 +143,7 @@ def test_a_batch_is_a_loop(robot):
     alone = quick_jit(run)
     for k in range(3):
         np.testing.assert_allclose(together[k], alone(vs[k], masses[k]), rtol=1e-9, atol=1e-9)
-    nested = jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None))(vs[:2], masses[:2])
+    nested = quick_jit(jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None)))(vs[:2], masses[:2])
     np.testing.assert_allclose(nested[1, 0], alone(vs[1], masses[0]), rtol=1e-9, atol=1e-9)
 
 
@@ -149,10 +159,10 @@ def test_first_derivatives(pendulum):
     gradient = quick_jit(jax.grad(run, argnums=(0, 1, 2, 3, 4)))(*at)
     rng = np.random.default_rng(1)
     along = tuple(jnp.asarray(rng.normal(size=x.shape)) for x in at)
-    run = quick_jit(run)
     value = sum(jnp.sum(g * d) for g, d in zip(gradient, along, strict=True))
-    forward = jax.jvp(run, at, along)[1]
-    shifted = [run(*(x + sign * step * d for x, d in zip(at, along, strict=True))) for sign in (1, -1)]
+    forward = quick_jit(lambda at, along: jax.jvp(run, at, along)[1])(at, along)
+    run_once = quick_jit(run)
+    shifted = [run_once(*(x + sign * step * d for x, d in zip(at, along, strict=True))) for sign in (1, -1)]
     np.testing.assert_allclose(forward, value, rtol=1e-11)
     np.testing.assert_allclose((shifted[0] - shifted[1]) / (2 * step), value, rtol=1e-7)
 
@@ -173,9 +183,10 @@ def test_derivatives_of_batches(pendulum):
     case = pendulum
     gradient = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)
     vs = jnp.stack([case.v, case.other])
-    np.testing.assert_allclose(jax.vmap(gradient)(vs)[1], gradient(vs[1]), rtol=1e-9)
+    alone = quick_jit(gradient)(vs[1])
+    np.testing.assert_allclose(quick_jit(jax.vmap(gradient))(vs)[1], alone, rtol=1e-9)
     total = jax.grad(lambda vs: jnp.sum(jax.vmap(lambda v: case.forward(v, case.forces) @ case.other)(vs)))
-    np.testing.assert_allclose(total(vs)[1], gradient(vs[1]), rtol=1e-9)
+    np.testing.assert_allclose(quick_jit(total)(vs)[1], alone, rtol=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +209,7 @@ def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
     """
     case = mixed
 
+    @quick_jit
     def along_groups(derivatives):
         by_links, by_q, *others = derivatives
         along = lambda space, q, g: jax.vjp(functools.partial(space.lift, q), jnp.zeros(space.dim))[1](g)[0]  # noqa: E731

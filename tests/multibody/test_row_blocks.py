@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import n_four_bar
+from quick import quick_jit
 
 from jmbs.multibody.closed_dynamics import ClosedTree
 from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
@@ -26,17 +27,21 @@ def test_solutions_of_the_coupled_rows(closed, redundant):
     rng, J = np.random.default_rng(0), closed.jacobian
     # Five rows that see three velocities depend on each other, unless the unit matrix is added to what they make.
     entries = jnp.asarray(rng.normal(size=(*J.columns.shape, MEMBERS)) * (J.columns >= 0)[..., None])
-    dense = np.asarray(J.at(entries, J.places))
+    dense = np.asarray(quick_jit(lambda entries: J.at(entries, J.places))(entries))
     whole = np.einsum("ivb,jvb->ijb", dense, dense)
     assert not whole[~closed.rows.pattern].any()
     unit = 0.0 if redundant else 1.0
     whole = whole + unit * np.eye(len(whole))[..., None]
-    compressed = J.times(entries, jnp.swapaxes(J.at(entries, closed.coloured), 0, 1))
     own = (np.arange(len(whole)), closed.rows.colours)
-    compressed = compressed.at[own].add(unit)
     b = np.einsum("ijb,jb->ib", whole, rng.normal(size=(len(whole), MEMBERS)))
-    by_walks = band_solver(closed.rows, compressed)(jnp.asarray(b))
-    in_rounds = jax.vmap(lambda A, b: block_solver(closed.rows, in_blocks(closed.rows, A))(b), -1, -1)(compressed, b)
+
+    @quick_jit
+    def solutions(entries, b):
+        compressed = J.times(entries, jnp.swapaxes(J.at(entries, closed.coloured), 0, 1)).at[own].add(unit)
+        in_rounds = lambda A, b: block_solver(closed.rows, in_blocks(closed.rows, A))(b)  # noqa: E731
+        return band_solver(closed.rows, compressed)(b), jax.vmap(in_rounds, -1, -1)(compressed, b)
+
+    by_walks, in_rounds = solutions(entries, jnp.asarray(b))
     for found in (by_walks, in_rounds):
         np.testing.assert_allclose(np.einsum("ijb,jb->ib", whole, found), b, atol=1e-11)
     if not redundant:
@@ -47,6 +52,7 @@ def test_products_with_the_rows(closed):
     rng, J = np.random.default_rng(1), closed.jacobian
     entries = jnp.asarray(rng.normal(size=(*J.columns.shape, MEMBERS)) * (J.columns >= 0)[..., None])
     x, y = jnp.asarray(rng.normal(size=(J.size, 2, MEMBERS))), jnp.asarray(rng.normal(size=(len(J.columns), MEMBERS)))
-    dense = J.at(entries, J.places)
-    np.testing.assert_allclose(J.times(entries, x), np.einsum("ivb,vcb->icb", dense, x), atol=1e-13)
-    np.testing.assert_allclose(J.transposed_times(entries, y), np.einsum("ivb,ib->vb", dense, y), atol=1e-13)
+    products = quick_jit(lambda e, x, y: (J.at(e, J.places), J.times(e, x), J.transposed_times(e, y)))
+    dense, along, across = products(entries, x, y)
+    np.testing.assert_allclose(along, np.einsum("ivb,vcb->icb", dense, x), atol=1e-13)
+    np.testing.assert_allclose(across, np.einsum("ivb,ib->vb", dense, y), atol=1e-13)

@@ -41,6 +41,7 @@ def assert_both_laws(sol):
         assert np.all(production >= 0), name
 
 
+@pytest.mark.slow
 def test_a_cold_start(model, parameters):
     """Half a second: the current rises at once, the winding warms before the bearing, the crank catches up."""
 

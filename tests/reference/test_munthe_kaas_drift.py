@@ -111,6 +111,7 @@ def test_drift_is_of_fourth_order(config: str, group: str, dt: float, within):
     assert np.log2(coarse[1] / fine[1]) >= 3.8
 
 
+@pytest.mark.slow
 def test_joints_between_bodies_drift_alike_on_both_groups(within):
     (_, a), (_, b) = (run("spherical_double_pendulum", group, STEPS[0])[0] for group in GROUPS)
     within(f"log2 of {a:.2e} over {b:.2e} m", np.log2(a / b), 1.0)

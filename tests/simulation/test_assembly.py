@@ -67,7 +67,8 @@ def test_a_loop_that_cannot_close_is_refused():
         assembled(mechanism)
 
 
-def test_a_loop_closes_and_gradients_run_through_it():
+@pytest.mark.parametrize("derivative", [jax.grad, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
+def test_a_loop_closes_and_gradients_run_through_it(derivative):
     # Bent at the start, since a stretched pair of links cannot tell which way to fold.
     mechanism = two_links(bent=True)
     mechanism.add_joint("j3", "spherical", "ground", "b", {"position": [1.2, 0, 0]}, {"position": [0.5, 0, 0]})
@@ -80,7 +81,6 @@ def test_a_loop_closes_and_gradients_run_through_it():
 
         return assemble(moved)[0]["b/q"][2, 3]
 
-    at = quick_jit(lambda x: (height(x), jax.jacfwd(height)(x), jax.grad(height)(x)))
-    h = 1e-5
-    (_, *slopes), after, before = (at(x) for x in jnp.array([1.2, 1.2 + h, 1.2 - h]))
-    np.testing.assert_allclose(slopes, [(after[0] - before[0]) / (2 * h)] * 2, rtol=1e-7)
+    at, h = quick_jit(height), 1e-5
+    after, before = (at(x) for x in jnp.array([1.2 + h, 1.2 - h]))
+    np.testing.assert_allclose(quick_jit(derivative(height))(1.2), (after - before) / (2 * h), rtol=1e-7)

@@ -7,18 +7,12 @@ import pytest
 from mechanisms import chain
 
 import jmbs
-from jmbs.cache import reset_cache
-
-SETTINGS = ("cache_dir", "cache_max_size"), ("cache_min_compile_time_secs", "cache_min_entry_size_bytes")
-NAMES = [
-    f"jax_{kind}_{name}" for kind, names in zip(("compilation", "persistent"), SETTINGS, strict=True) for name in names
-]
 
 
 @pytest.fixture
 def cache_events():
-    """JAX's events of its cache, with its settings as before after the test."""
-    before, events = {name: jax.config.values[name] for name in NAMES}, []
+    """JAX's events of its cache."""
+    events = []
 
     def listen(event: str, **more) -> None:
         del more
@@ -27,9 +21,6 @@ def cache_events():
     jax.monitoring.register_event_listener(listen)
     yield events
     jax.monitoring.unregister_event_listener(listen)
-    for name, value in before.items():
-        jax.config.update(name, value)
-    reset_cache()
 
 
 def test_an_adaptive_audited_run_is_compiled_once_for_all_processes(tmp_path, cache_events):

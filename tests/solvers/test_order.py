@@ -58,8 +58,9 @@ def test_every_method_is_here():
 
 @pytest.mark.parametrize(
     ("group", "method"),
-    [(SE3, m) for m in ORDER if m not in ("kvaerno3", "kvaerno4")]
-    + [(SO3, m) for m in ("rk4", "tsit5", "kvaerno3", "kvaerno4", "kvaerno5")],
+    [(SE3, m) for m in ORDER if m not in ("kvaerno3", "kvaerno4", "kvaerno5")]
+    + [(SO3, m) for m in ("rk4", "tsit5", "kvaerno3", "kvaerno4", "kvaerno5")]
+    + [pytest.param(SE3, "kvaerno5", marks=pytest.mark.slow)],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_observed_order(group, method: str, request):
@@ -103,7 +104,7 @@ def test_dense_output_stays_on_the_group():
     np.testing.assert_allclose(np.swapaxes(R, 1, 2) @ R, np.broadcast_to(np.eye(3), R.shape), rtol=0, atol=2e-15)
 
 
-@pytest.mark.parametrize("method", ("tsit5", "dopri8", "kvaerno5"))
+@pytest.mark.parametrize("method", ("tsit5", "dopri8", pytest.param("kvaerno5", marks=pytest.mark.slow)))
 def test_error_follows_the_tolerance(method: str, request):
     """Tightening the tolerance tenfold tightens the result about tenfold, at a few more steps."""
     tolerances = 10.0 ** -np.arange(4, 11)

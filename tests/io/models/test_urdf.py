@@ -147,6 +147,7 @@ SHOULDER = """
 """
 
 
+@pytest.mark.slow
 def test_links_without_mass_are_what_those_of_little_mass_tend_to(tmp_path: Path):
     moments = '<inertia ixx="1e-9" iyy="1e-9" izz="1e-9" ixy="0" ixz="0" iyz="0"/>'
     little = f'<inertial><mass value="1e-9"/>{moments}</inertial>'
