@@ -113,14 +113,13 @@ def _version() -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from jmbs.compiler import ask_for_quick_compiling
     from jmbs.io import PLOT_FOLDER, check_directory, default_directory, write_result
     from jmbs.simulation import waiting
     from jmbs.visualise import plot_trajectory
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
-    from jmbs.compiler import ask_for_quick_compiling
-
     ask_for_quick_compiling()
     _use_all_cores()
     _use_cache(args)

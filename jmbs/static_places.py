@@ -6,6 +6,7 @@ known a sum takes look-ups too.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -16,25 +17,20 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
+from jmbs.by_value import by_value
 
+
+@by_value
+@dataclasses.dataclass(frozen=True, eq=False)
 class KnownPlaces:
     """Places `(m,)` among `size` of them, negative for none. Equal ones compare equal, so that JAX knows them again."""
 
-    def __init__(self, at: np.ndarray, size: int):
-        self.at, self.size = at, size
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KnownPlaces) and self.size == other.size and np.array_equal(self.at, other.at)
-
-    def __hash__(self) -> int:
-        return hash((self.size, self.at.tobytes()))
+    at: np.ndarray
+    size: int
 
 
-def entries_at(x: Array, at: np.ndarray | Array) -> Array:
-    """`x[at]` for places along the first axis, in any shape; without a look-up where these are known to follow each
-    other. Places that are not known, as in a loop, are looked up as well, with a scatter in derivatives."""
-    if not isinstance(at, np.ndarray):
-        return _looked_up(x, at[..., None], 0)
+def entries_at(x: Array, at: np.ndarray) -> Array:
+    """`x[at]` for places along the first axis, in any shape; without a look-up where these follow each other."""
     if np.ndim(at) == 1 and len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
     found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)
@@ -52,12 +48,9 @@ def with_entries(x: Array, at: np.ndarray, values: Array) -> Array:
     return entries_at(jnp.concatenate([x, values]), source)
 
 
-def all_entries_at(tree: PyTree, at: np.ndarray | Array) -> PyTree:
+def all_entries_at(tree: PyTree, at: np.ndarray) -> PyTree:
     """`entries_at` of every array in a tree."""
-    if isinstance(at, np.ndarray):
-        return jax.tree.map(lambda x: entries_at(x, at), tree)
-    places = at[..., None]
-    return jax.tree.map(lambda x: _looked_up(x, places, 0), tree)
+    return jax.tree.map(lambda x: entries_at(x, at), tree)
 
 
 def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:

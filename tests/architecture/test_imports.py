@@ -21,7 +21,8 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
-    ("arrays", "by_value", "cache", "compiler", "static_places"),
+    ("arrays", "cache", "compiler", "static_places"),
+    ("by_value",),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}
