@@ -90,7 +90,7 @@ def _sums(x: Array, places: KnownPlaces, axis: int) -> Array:
     if not most:
         return jnp.moveaxis(jnp.zeros((size, *x.shape[1:]), x.dtype), 0, axis)
     if np.any(count < most):
-        x = jnp.concatenate([x, jnp.zeros_like(x[:1])])
+        x = jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])
     order = np.append(order, len(at))
     found = [entries_at(x, order[np.where(i < count, np.minimum(first + i, len(order) - 1), -1)]) for i in range(most)]
     return jnp.moveaxis(sum(found[1:], found[0]), 0, axis)

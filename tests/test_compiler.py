@@ -205,3 +205,31 @@ def test_quick_compiling_is_asked_for_where_it_is_known(monkeypatch, given, jaxl
     monkeypatch.setattr(compiler, "version", lambda package: jaxlib)
     compiler.ask_for_quick_compiling()
     assert os.environ["XLA_FLAGS"] == wanted
+
+
+def test_programs_of_a_moment_are_what_others_are():
+    def function(x, how):
+        return how(jnp.cumsum(jnp.sin(x) @ x.T, axis=0))
+
+    for repeated in (False, True):
+        found = compiler.quick_to_compile(function, repeated=repeated)(X, jnp.tanh)
+        np.testing.assert_allclose(found, jax.jit(function, static_argnums=1)(X, jnp.tanh), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("flags", "jaxlib", "repeated", "wanted"),
+    [
+        ("", "0.10.2", False, {compiler.EMITTERS: False, compiler.LEVEL: 0}),
+        ("", "0.10.2", True, {compiler.EMITTERS: False}),
+        ("--xla_cpu_use_fusion_emitters=false", "0.10.2", True, {compiler.EMITTERS: False, compiler.LEVEL: 0}),
+        ("", "0.11.0", False, {}),
+    ],
+)
+def test_programs_of_a_moment_ask_for_what_is_known(monkeypatch, flags, jaxlib, repeated, wanted):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(compiler, "version", lambda package: jaxlib)
+    assert dict(compiler._quick_options(repeated)) == wanted
+
+
+def test_programs_of_a_moment_ask_for_nothing_without_kernels(without_kernels):
+    assert compiler._quick_options(repeated=False) == ()

@@ -20,17 +20,19 @@ import jax.numpy as jnp
 
 import jmbs
 from experiments.benchmarks.tables import table
+from jmbs.simulation.model import assembled
 
 HERE = Path(__file__).parent
 CONFIGS = HERE.parents[1] / "configs"
 RESULT = HERE / "program_sizes.json"
 FIXED = {"solver": "rk4", "dt": 1e-3, "t1": 0.1, "save_every": 0.01}
-COLUMNS = ("RK4", "default", "default, audited", "reverse gradient", "forward Jacobian")
+COLUMNS = ("RK4", "default", "default, audited", "reverse gradient", "forward Jacobian", "initial state")
 INTRODUCTION = """## Sizes of programs
 
 StableHLO operations of one run as one program, from a given state, lowered on a CPU and not compiled. *RK4* and
 *default* (the config's own method) are without audit; the derivatives are those of a final coordinate in a run with
-RK4, by one parameter and by three.
+RK4, by one parameter and by three. *Initial state* is the assembly of a consistent one, which every run from a config
+begins with.
 
 """
 
@@ -59,6 +61,9 @@ def sizes(config: Path) -> dict[str, int]:
         read = trajectory.q or trajectory.states or trajectory.position
         return next(value for value in read.values() if value.shape[-1])[-1].ravel()[0]
 
+    def begun(arrays) -> Any:
+        return eqx.filter(assembled(eqx.combine(arrays, static), differentiable=False), eqx.is_array)
+
     one = {name: values[name] for name in names[:1]}
     return {
         "RK4": count(lambda *given: run(*given, audit=False, **FIXED), arrays, state),
@@ -66,6 +71,7 @@ def sizes(config: Path) -> dict[str, int]:
         "default, audited": count(run, arrays, state),
         "reverse gradient": count(jax.grad(final), one, arrays, state),
         "forward Jacobian": count(jax.jacfwd(final), values, arrays, state),
+        "initial state": count(begun, arrays),
     }
 
 

@@ -75,7 +75,10 @@ def hat(v: Vector3) -> Matrix3:
 
 
 def rotation_polynomial(a, b, omega: Vector3) -> Matrix3:
-    """`I + a hat(omega) + b hat(omega)^2`."""
+    """`I + a hat(omega) + b hat(omega)^2`; `a` and `b` of shape `()` or `(1,)`, or along further axes."""
+    if omega.ndim == 1:
+        skew = hat(omega)
+        return jnp.eye(3, dtype=omega.dtype) + a * skew + b * _product("ij,jk", skew, skew)
     x, y, z = _components(omega)
     bx, by, bz = b * x, b * y, b * z
     xx, yy, zz, xy, xz, yz = bx * x, by * y, bz * z, bx * y, bx * z, by * z

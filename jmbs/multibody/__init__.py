@@ -3,7 +3,7 @@
 from jmbs.multibody.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.layout import Layout, make_layout
-from jmbs.multibody.mass_matrix import mass_matrix
+from jmbs.multibody.mass_matrix import mass_matrix, turned_inertias
 from jmbs.multibody.projection import project
 from jmbs.multibody.reactions import Seen, efforts_at, seen
 from jmbs.multibody.recognise import Recognised, recognise
@@ -29,4 +29,5 @@ __all__ = [
     "recognise",
     "seen",
     "tree_dae",
+    "turned_inertias",
 ]

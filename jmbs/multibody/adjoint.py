@@ -59,7 +59,8 @@ class Linearisation(NamedTuple):
 
     **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
     group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
-    all; the joints' `elements`; `kin`: the motion of the whole tree; `local`, `walk`, as there.
+    all; the joints' `elements`; `kin`: the motion of the whole tree; the bodies' `inertia` in world axes; `local`,
+    `walk`, as there.
     """
 
     relative: RelativeMotion
@@ -67,6 +68,7 @@ class Linearisation(NamedTuple):
     pulls: list[Callable | None]
     elements: tuple[Array, ...]
     kin: TreeMotion
+    inertia: Symmetric
     local: bool
     walk: bool
 
@@ -102,7 +104,9 @@ def linearisation(
         pulls.append(pull)
     relative = by_body(tree, motions, v.shape[1:])
     relative = from_first_bodies(tree, relative) if local else relative
-    return Linearisation(relative, columns, pulls, q, composed(tree, relative, columns, walk), local, walk)
+    kin = composed(tree, relative, columns, walk)
+    inertia = _once(Paths(tree.forest, walk))(turned, kin.bodies.rotation, links.inertias(True))
+    return Linearisation(relative, columns, pulls, q, kin, inertia, local, walk)
 
 
 class Wrenches(NamedTuple):
@@ -145,9 +149,8 @@ def power_gradient(
 
     **Arguments:** `mu`: see `twists_of`, where they are at hand; `more`: what bodies feel beyond their needed wrenches.
     """
-    paths = Paths(tree.forest, at.walk)
     mu = twists_of(tree, at, weights) if mu is None else mu
-    felt, by_parameter, by_loads = _bodies(paths, links, at.kin, mu, loads)
+    felt, by_parameter, by_loads = _bodies(links, at, mu, loads)
     if more is not None:
         felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(felt, more, strict=True)))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, mu, weights)
@@ -220,16 +223,16 @@ def _carried_along(paths: Paths, arm: Vector, twist: Column) -> Column:
     return spin, velocity
 
 
-def _bodies(paths: Paths, links: Links, kin: TreeMotion, mu: Column, loads: Array | None):
+def _bodies(links: Links, at: Linearisation, mu: Column, loads: Array | None):
     """What each body feels; and the derivatives by masses, inertias, weights, and by loads."""
-    body = kin.bodies
+    body = at.kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
-    mass, J, weight = links.mass, _once(paths)(turned, R, links.inertias(True)), links.weights(True)
-    by = lambda x: symmetric_times(J, x)  # noqa: E731
+    mass, weight = links.mass, links.weights(True)
+    by = lambda x: symmetric_times(at.inertia, x)  # noqa: E731
     Jw, Jk = by(w), by(kappa)
     torque = add(by(body.spin_rate), cross(w, Jw))
     force = subtract(scale(mass, body.acceleration), weight)
-    torque, force = less_loads(kin, (torque, force), loads)
+    torque, force = less_loads(at.kin, (torque, force), loads)
     couple = add(subtract(cross(w, Jk), cross(kappa, Jw)), by(cross(kappa, w)))
     pushed = scale(mass, m)
     whirl = cross(v, pushed)

@@ -147,8 +147,7 @@ def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: I
     n_v, (links, q, v, _, loads, closure) = closed.tree.n_velocities, inputs
     dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
     at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False, walk=batch)
-    inertia = turned_inertias(links, at.kin)
-    weights = _solution(closed, batch, links, at.kin, joints, inertia, cotangent[:n_v], cotangent[n_v:])
+    weights = _solution(closed, batch, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
     mu = twists_of(closed.tree, at, weights[:n_v])
     felt, by_joints, by_efforts = closing_gradient(
         at.kin.bodies, mu, closed.loops, joints, closure.efforts, multipliers, weights[n_v:]
@@ -192,7 +191,7 @@ def _solution(
     entries = closing_jacobian(tree, kin, closed.loops, joints, closed.jacobian)
     if batch:
         return _solution_of_many(closed, links, kin, entries, inertia, forces, rates)
-    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, links, kin)
+    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, links, kin, inertia)
     response = jax.vmap(inverse)(closed.jacobian.at(entries, closed.coloured))
     A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
     a = jnp.zeros(tree.n_velocities, rates.dtype) if forces is None else inverse(forces)

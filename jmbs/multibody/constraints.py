@@ -10,7 +10,6 @@ The rows are *condensed*: of the six of a loop joint those along its tangent are
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +24,7 @@ from jmbs.multibody.couplings import (
     Geometry,
     Others,
     all_rows,
-    geometry_of,
+    geometry_with_change,
     given_forces,
     others,
     power_of,
@@ -61,13 +60,13 @@ def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeR
     """The rates of a tree on which other components and constraints act."""
     layout, v = dae.layout, y[-1][0]
     forces, production, known = dae.simple_forces(t, v)
-    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    geometry, push = geometry_with_change(dae, y)
     o = others(dae, t, geometry)
     forces, loads = given_forces(dae, o, forces)
     dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)
     kept, work = -o.flow[layout.kept_slots], jnp.zeros((), dae.dtype)
     multipliers = None
-    if layout.other_rows.size:
+    if push is not None:
         drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
         drift = drift + dae.reference.transport(o.efforts, all_rows(dae, o.rows))[layout.other_rows]
         drift = drift if stabilisation is None else drift + stabilisation

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class Geometry(NamedTuple):
-    """What depends on the tree's state alone: the reference state `x`; efforts that are `stored` there, with the
-    bodies' velocities in place; structures of the other components; free efforts that are rates of joints, in the tree
-    and in `loops`."""
+    """What depends on the tree's state alone: the reference state `x`; the bodies' velocities `twist`, in body axes;
+    efforts that are `stored` there, these velocities among them; structures of the other components; free efforts that
+    are rates of joints, in the tree and in `loops`."""
 
     x: tuple[Array, ...]
+    twist: Float[Array, "bodies 6"]
     stored: Float[Array, " stored"]
     structure: Structure
     loops: tuple[LoopRows, ...]
@@ -56,7 +59,15 @@ def geometry_of(dae: TreeDAE, y: Own, motion: TreeMotion | None = None) -> Geome
     stored = stored_with(dae, x, twist)
     structure = reference.structures(x, layout.others)
     loops = loop_rows(layout.loops, dae.splits, structure)
-    return Geometry(x, stored, structure, loops, known_efforts(dae, y[-1][0], loop_rates(layout.loops, loops, twist)))
+    known = known_efforts(dae, y[-1][0], loop_rates(layout.loops, loops, twist))
+    return Geometry(x, twist, stored, structure, loops, known)
+
+
+def geometry_with_change(dae: TreeDAE, y: Own) -> tuple[Geometry, Callable[[Own], Geometry] | None]:
+    """The geometry, and how it changes with the tree's state: None where no rows beyond the tree ask for that."""
+    if not dae.layout.other_rows.size:
+        return geometry_of(dae, y), None
+    return jax.linearize(functools.partial(geometry_of, dae), y)
 
 
 def stored_with(dae: TreeDAE, x: tuple[Array, ...], twist: Float[Array, "bodies 6"]) -> Float[Array, " stored"]:
@@ -156,13 +167,14 @@ def all_efforts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> Float[Array
     return reference.expand(t, reference.structures(geometry.x), stored, known)
 
 
-def effort_parts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> tuple[Array, Array, Array]:
-    """The same in three: efforts at storages, at junctions without storage, and those that follow from these; without
-    the forces of storages that only the tree knows."""
-    reference = dae.reference
+def effort_parts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> tuple[Array, ...]:
+    """The same in parts: efforts at storages, the bodies' velocities apart from those before and after; at junctions
+    without storage; and those that follow from these. Without the forces of storages that only the tree knows."""
+    reference, (block, rows), stored = dae.reference, dae.layout.momenta, geometry.stored
     known = with_free(dae, geometry.known, free)
-    e = reference.expand(t, reference.structures(geometry.x), geometry.stored, known)
-    return geometry.stored, known, e[len(geometry.stored) + len(known) :]
+    e = reference.expand(t, reference.structures(geometry.x), stored, known)
+    twists, place = entries_at(geometry.twist, np.argsort(rows)).ravel(), reference.plan.blocks[block].slots
+    return stored[: place.start], twists, stored[place.stop :], known, e[len(stored) + len(known) :]
 
 
 def _looks(drive) -> bool:

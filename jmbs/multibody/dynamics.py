@@ -30,6 +30,7 @@ from jmbs.multibody.mass_matrix import (
     wrenches_of,
 )
 from jmbs.multibody.tree import Links, Tree
+from jmbs.spatial import Symmetric
 
 DENSE_LIMIT = 256
 """Up to so many velocities a single mechanism is quicker with a dense mass matrix than with walks of many steps."""
@@ -83,19 +84,19 @@ def _rates(tree: Tree, batch: bool, inputs: Inputs) -> Array:
     inertia = turned_inertias(links, kin)
     needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
     if _dense(tree, batch):
-        return factorised(tree, links, kin)(forces - generalised_forces(tree, kin, needed))
+        return factorised(tree, links, kin, inertia)(forces - generalised_forces(tree, kin, needed))
     return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]
 
 
 def _solve(tree: Tree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
     kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True, walk=batch)
-    return _solution(tree, inputs.links, kin, batch, rhs)[0]
+    return _solution(tree, inputs.links, kin, turned_inertias(inputs.links, kin), batch, rhs)[0]
 
 
 def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, dv: Array, cotangent: Array):
     links, q, v, _, loads, _ = inputs
     at = linearisation(tree, links, q, v, dv, inputs.varied(changing), local=True, walk=batch)
-    weights, twists = _solution(tree, links, at.kin, batch, cotangent)
+    weights, twists = _solution(tree, links, at.kin, at.inertia, batch, cotangent)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
 
@@ -104,19 +105,22 @@ def _dense(tree: Tree, batch: bool) -> bool:
     return not batch and tree.n_velocities <= DENSE_LIMIT
 
 
-def _solution(tree: Tree, links: Links, kin: TreeMotion, batch: bool, rhs: Array) -> tuple[Array, Column | None]:
+def _solution(
+    tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric, batch: bool, rhs: Array
+) -> tuple[Array, Column | None]:
     """`M^-1 rhs`, and the twists of bodies that moved with it where they come for free."""
     if _dense(tree, batch):
-        return factorised(tree, links, kin)(rhs), None
-    return articulated_accelerations(tree, links, kin, rhs, turned_inertias(links, kin))
+        return factorised(tree, links, kin, inertia)(rhs), None
+    return articulated_accelerations(tree, links, kin, rhs, inertia)
 
 
-def factorised(tree: Tree, links: Links, kin: TreeMotion) -> Callable[[Array], Array]:
-    """A function that applies the inverse of the mass matrix of a single mechanism, with one factorisation."""
+def factorised(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Callable[[Array], Array]:
+    """A function that applies the inverse of the mass matrix of a single mechanism, with one factorisation; `inertia`:
+    as `turned_inertias` gives it."""
     if _dense(tree, batch=False):
-        lower = cholesky(mass_matrix(tree, links, kin))
+        lower = cholesky(mass_matrix(tree, links, kin, inertia))
         return lambda rhs: cholesky_solve(lower, rhs[:, None])[:, 0]
-    return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin, turned_inertias(links, kin)))
+    return functools.partial(articulated_solve, tree, articulated_factor(tree, links, kin, inertia))
 
 
 def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:
@@ -125,7 +129,7 @@ def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Arr
     # Solves are differentiated as solutions of their equations, never through the factorisation.
     frozen = jax.lax.stop_gradient((links, q))
     kin = kinematics(tree, *frozen, still, local=True, walk=not _dense(tree, batch=False))
-    apply = factorised(tree, frozen[0], kin)
+    apply = factorised(tree, frozen[0], kin, turned_inertias(frozen[0], kin))
 
     def multiply(x: Array) -> Array:
         return inverse_dynamics(tree, without_weight, q, still, x)

@@ -59,9 +59,10 @@ def about_origin(tree: Tree, kin: TreeMotion) -> Column:
     return w, subtract(v, cross(w, r))
 
 
-def mass_matrix(tree: Tree, links: Links, kin: TreeMotion) -> Float[Array, "n_v n_v"]:
-    """The mass matrix, lower triangle and diagonal only: kinetic energy is `1/2 <v | M v>`."""
-    inertia, r = turned_inertias(links, kin), kin.bodies.position
+def mass_matrix(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Float[Array, "n_v n_v"]:
+    """The mass matrix, lower triangle and diagonal only: kinetic energy is `1/2 <v | M v>`. `inertia` as
+    `turned_inertias` gives it."""
+    r = kin.bodies.position
     mass = links.mass + jnp.zeros_like(r[0])
     m_r, xx, xy, xz, yy, yz, zz = scale(mass, r), *inertia
     square = dot(m_r, r)

@@ -10,7 +10,6 @@ of which those are taken that make all reactions together of least norm: redunda
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -26,6 +25,7 @@ from jmbs.multibody.couplings import (
     Others,
     effort_parts,
     geometry_of,
+    geometry_with_change,
     given_forces,
     known_efforts,
     others,
@@ -49,13 +49,13 @@ class Seen(NamedTuple):
     and of loop joints along their tangents, are independent and count as one)."""
 
     x: tuple[Array, ...]
-    efforts: tuple[Array, Array, Array]
+    efforts: tuple[Array, ...]
     multipliers: Float[Array, " rows"]
     violation: Float[Array, " rows"]
     singular_values: Float[Array, " k"]
 
 
-def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, Array, Array]]:
+def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The reference state, and efforts, see `effort_parts`."""
     t, free = jnp.asarray(t, dae.dtype), jnp.zeros(0, dae.dtype)
     if dae.closing is None:
@@ -66,7 +66,7 @@ def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array,
     motion = dae.motion(y)
     x, twist = dae.expanded(y, motion)
     known = known_efforts(dae, y[-1][0], by_group(dae, seen_residuals(dae, y, motion).rates))
-    geometry = Geometry(x, stored_with(dae, x, twist), dae.reference.structures(x), (), known)
+    geometry = Geometry(x, twist, stored_with(dae, x, twist), dae.reference.structures(x), (), known)
     return x, effort_parts(dae, t, geometry, free)
 
 
@@ -85,7 +85,7 @@ def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
 
 def _efforts_and_violation(
     dae: TreeDAE, t, geometry: Geometry, free: Array
-) -> tuple[tuple[Array, Array, Array], Float[Array, " rows"]]:
+) -> tuple[tuple[Array, ...], Float[Array, " rows"]]:
     efforts = effort_parts(dae, t, geometry, free)
     reference = dae.reference
     return efforts, reference.rows(t, reference.structures(geometry.x), jnp.concatenate(efforts))
@@ -94,10 +94,10 @@ def _efforts_and_violation(
 def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrench: Column) -> Seen:
     """The same where other components or constraints act on the tree."""
     layout = dae.layout
-    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    geometry, push = geometry_with_change(dae, y)
     o = others(dae, t, geometry)
     independent, mu = jnp.zeros(0, dae.dtype), None
-    if layout.other_rows.size:
+    if push is not None:
         matrices = constraint_matrices(dae, t, y, geometry, push)
         rows = jnp.concatenate(matrices, axis=1)
         inverse = pseudo_inverse(rows)

@@ -8,6 +8,7 @@ so gradients are those of the converged equations and run through assembly.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -32,7 +33,7 @@ POSE_WEIGHT = 1e-4
 """Weight of given body poses beside closures: where they contradict each other by rounding, the closures win."""
 
 
-def assemble(model: Model) -> tuple[State, dict[str, Any]]:
+def assemble(model: Model, differentiable: bool = True) -> tuple[State, dict[str, Any]]:
     """The consistent initial state, and by how much constraints and given values are missed, by path.
 
     Given joint coordinates are kept exactly, given body poses and other states as far as the constraints allow. Joint
@@ -41,13 +42,12 @@ def assemble(model: Model) -> tuple[State, dict[str, Any]]:
     if is_open_tree(model):
         state = assemble_open_tree(model)
         return _replaced(state, _element_lengths(model, state.blocks)), {}
-    x = _solve_positions(model, _start(model))
-    gap = model.dae.closures(x)
+    x, gap, position_misses = _solve_positions(model, _start(model), differentiable)
     entries, rate_gap, rate_miss = assembled_velocities(model, x) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
     state = _replaced(State(x, tuple(b.junctions for b in model.dae.plan.blocks)), entries)
     misses = {path: _largest(gap[r], rate_gap[r]) for path, r in _constraint_rows(model).items()}
-    position_misses = _position_misses(model, x) | _state_misses(model, state)
+    position_misses |= _state_misses(model, state)
     for path in sorted(position_misses.keys() | rate_miss.keys()):
         misses[path] = _largest(*(m[path] for m in (position_misses, rate_miss) if path in m))
     return state, misses
@@ -134,7 +134,10 @@ def _state_misses(model: Model, state: State) -> dict[str, Array]:
     }
 
 
-def _solve_positions(model: Model, start: tuple[Array, ...]) -> tuple[Array, ...]:
+def _solve_positions(
+    model: Model, start: tuple[Array, ...], differentiable: bool
+) -> tuple[tuple[Array, ...], Array, dict[str, Array]]:
+    """Positions that meet closures and given poses, and by how much they miss either."""
     dae, plan = model.dae, model.dae.plan
     given = model.initial.get("joints", {})
     fixed = [n for n in model.layout.joints if given.get(n, {}).get("q") is not None]
@@ -143,33 +146,41 @@ def _solve_positions(model: Model, start: tuple[Array, ...]) -> tuple[Array, ...
         moving[plan.slots[plan.junction_of[f"{name}/pe", "q_r"]]] = False
     slots = np.flatnonzero(moving)
     if slots.size == 0 or not plan.closures:
-        return start
-
-    def moved(x, step):
-        return dae.retract(x, jnp.zeros(plan.n_stored, model.dtype).at[slots].set(step))
+        return start, dae.closures(start), _position_misses(model, start)
+    wanted = jax.eval_shape(functools.partial(_position_misses, model), start)
+    sizes = plan.n_rows, *(miss.shape[0] for miss in wanted.values())
+    steps, tolerance = jnp.asarray(np.eye(plan.n_stored)[slots], model.dtype), 10 * float(jnp.finfo(model.dtype).eps)
 
     def equations(x):
         return jnp.concatenate([dae.closures(x), *(POSE_WEIGHT * miss for miss in _position_misses(model, x).values())])
 
-    def gauss_newton(x):
-        zero = jnp.zeros(slots.size, model.dtype)
-        value, push = jax.linearize(lambda step: equations(moved(x, step)), zero)
-        matrix = jax.vmap(push, out_axes=1)(jnp.eye(slots.size, dtype=model.dtype))
+    def gauss_newton(x, last):
+        """The state after a step, unless it is the `last` one; how large the step is, and the equations before."""
+        value, push = jax.linearize(equations, x)
+        matrix = jax.vmap(lambda step: push(dae.lift(x, step)), out_axes=1)(steps)
         delta = -pseudo_inverse(matrix) @ value
-        return moved(x, delta), jnp.max(jnp.abs(delta))
+        moved = jax.tree.map(lambda a, b: jnp.where(last, a, b), x, dae.retract(x, delta @ steps))
+        return moved, jnp.max(jnp.abs(delta)), value
 
     def iterate(carry):
-        x, _, count = carry
-        new, size = gauss_newton(x)
-        return *jax.tree.map(jax.lax.stop_gradient, (new, size)), count + 1
+        x, _, count, settled = carry
+        x, size, value = jax.tree.map(jax.lax.stop_gradient, gauss_newton(x, settled == SMOOTH_STEPS + 1))
+        small = (settled > 0) | (size <= tolerance) | (count + 1 == MAX_STEPS)
+        return x, value, count + 1, settled + small.astype(settled.dtype)
 
-    frozen = jax.tree.map(jax.lax.stop_gradient, start)
-    tolerance = 10 * float(jnp.finfo(model.dtype).eps)
-    first = (frozen, jnp.asarray(jnp.inf, model.dtype), jnp.asarray(0))
-    end, _, _ = jax.lax.while_loop(lambda c: (c[1] > tolerance) & (c[2] < MAX_STEPS), iterate, first)
-    x = _transport(model, start, frozen, end)
-    x, _ = jax.lax.scan(lambda x, _: (gauss_newton(x)[0], None), x, length=SMOOTH_STEPS)
-    return x
+    frozen, nothing = jax.tree.map(jax.lax.stop_gradient, start), jnp.asarray(0)
+    first = frozen, jnp.zeros(sum(sizes), model.dtype), nothing, nothing
+    x, value, _, _ = jax.lax.while_loop(lambda carry: carry[-1] < SMOOTH_STEPS + 2, iterate, first)
+    if differentiable:
+
+        def smooth(carry, last):
+            moved, _, value = gauss_newton(carry[0], last)
+            return (moved, value), None
+
+        again = _transport(model, start, frozen, x), value
+        (x, value), _ = jax.lax.scan(smooth, again, jnp.arange(SMOOTH_STEPS + 1) == SMOOTH_STEPS)
+    gap, *misses = jnp.split(value, np.cumsum(sizes)[:-1])
+    return x, gap, {path: miss / POSE_WEIGHT for path, miss in zip(wanted, misses, strict=True)}
 
 
 def _transport(model: Model, start, frozen, end) -> tuple[Array, ...]:

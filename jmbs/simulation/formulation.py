@@ -20,7 +20,7 @@ from jmbs.multibody import TreeDAE, efforts_at, seen, tree_dae
 from jmbs.multibody import project as project_tree
 from jmbs.simulation.instant import Forces, Instant, instant
 from jmbs.simulation.state import State, to_internal
-from jmbs.static_places import entries_at
+from jmbs.static_places import entries_across, entries_at
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -106,7 +106,7 @@ class TreeFormulation(eqx.Module):
         layout = self.dae.layout
         pose, twist = self._bodies(state.blocks)
         block, rows = layout.poses
-        parts = [pose - entries_at(first.x[block], rows), twist - entries_at(first.efforts[0], layout.body_slots)]
+        parts = [pose - entries_at(first.x[block], rows), twist - entries_across(first.efforts, layout.body_slots)]
         if layout.other_rows.size:
             parts += self.dae.residuals(t, y, self.dae.motion(y))
         return _largest(*parts)

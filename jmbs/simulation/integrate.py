@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from jmbs.compiler import quick_to_compile
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import SimulationError
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
@@ -137,7 +138,7 @@ def _whole(model: Model, state: State, program: Program, values: Values) -> Traj
 _whole_jit = eqx.filter_jit(_whole)
 
 
-@eqx.filter_jit
+@quick_to_compile
 def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
     formulation = formulation_of(model, program.formulation)
     problem = _problem(model, formulation, program, values)
@@ -150,7 +151,7 @@ def _advance(model: Model, program: Program, values: Values, carry: Any, stop: A
     return _steps(program, values).advance(problem, carry, stop)
 
 
-@eqx.filter_jit
+@quick_to_compile(repeated=True)
 def _finish(model: Model, state: State, program: Program, values: Values, carry: Any) -> Trajectory:
     formulation = formulation_of(model, program.formulation)
     return trajectory_of(model, formulation, state, program, values, _steps(program, values).run(carry))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
-from jmbs.multibody import TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae
+from jmbs.multibody import TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
 from jmbs.simulation.formulation import TreeFormulation
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def joint_space_mass_matrix(model: Model, state: State) -> Float[Array, "n n"]:
     """`M(q)`, kg, kg m or kg m^2."""
     dae, y = _tree_state(model, state)
     motion = kinematics(dae.layout.tree, dae.links, dae.elements(y), y[-1][0], local=True)
-    lower = mass_matrix(dae.layout.tree, dae.links, motion)
+    lower = mass_matrix(dae.layout.tree, dae.links, motion, turned_inertias(dae.links, motion))
     return lower + jnp.tril(lower, -1).T
 
 

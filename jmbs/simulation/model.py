@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from jmbs.compiler import quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError, ModelError
@@ -154,7 +155,9 @@ class Model(eqx.Module):
 
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
-        state, misses = _assembled(dataclasses.replace(self.without_names(), initial=self.initial))
+        bare = dataclasses.replace(self.without_names(), initial=self.initial)
+        traced = any(isinstance(leaf, Tracer) for leaf in (*jax.tree.leaves(bare), jnp.zeros(())))
+        state, misses = assembled(bare) if traced else _assembled(bare)
         if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
             self._refuse(misses)
             self._refuse_singular(state)
@@ -229,14 +232,14 @@ class Model(eqx.Module):
         return describe(self)
 
 
-@eqx.filter_jit
+@quick_to_compile
 def _assembled(model: Model) -> tuple[State, dict[str, Any]]:
-    return assembled(model)
+    return assembled(model, differentiable=False)
 
 
-def assembled(model: Model) -> tuple[State, dict[str, Any]]:
-    """The assembled state and the misses by path; differentiable."""
-    return assemble(model)
+def assembled(model: Model, differentiable: bool = True) -> tuple[State, dict[str, Any]]:
+    """The assembled state and the misses by path; see `assemble`."""
+    return assemble(model, differentiable)
 
 
 def given_state(model: Model) -> State:

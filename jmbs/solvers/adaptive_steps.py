@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jmbs.solvers.stepping import Problem, Run, entry
+from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry
 
 Kind = Literal["lax", "bounded", "checkpointed"]
 """Loops with derivatives forwards; in both modes, slow; backwards, with few states kept."""
@@ -35,7 +35,7 @@ class AdaptiveCarry(NamedTuple):
     result: Any
     accepted: Int[Array, ""]
     rejected: Int[Array, ""]
-    saved: PyTree
+    saved: Any
     slopes: Any
 
 
@@ -58,9 +58,9 @@ class AdaptiveSteps(eqx.Module):
         controller = self._controller(problem)
         tried, memory = controller.init(term, times[0], times[-1], y0, first, args, solver.func, order)
         memory = jax.tree.map(jnp.asarray, memory)  # as it is after a step: else the next part of a run compiles anew
-        empty = lambda shape, dtype: jnp.full((len(times), *shape), jnp.nan, dtype)  # noqa: E731
-        saved = jax.tree.map(lambda leaf: empty(leaf.shape, leaf.dtype).at[0].set(leaf), y0)
-        kept = empty(solver.manifold.zero(y0).shape, times.dtype)[: len(times) if slopes else 0]
+        first_row, width = as_row(y0), solver.manifold.zero(y0).size
+        saved = jnp.full((len(times), first_row.size), jnp.nan, first_row.dtype).at[0].set(first_row)
+        kept = jnp.full((len(times) if slopes else 0, width), jnp.nan, times.dtype)
         nothing, yes = jnp.zeros((), int), jnp.ones((), bool)
         result = diffrax.RESULTS.successful
         return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept)
@@ -86,9 +86,10 @@ class AdaptiveSteps(eqx.Module):
     def run(self, carry: AdaptiveCarry) -> Run:
         """See `Steps`."""
         results = diffrax.RESULTS
-        ended = (carry.row == len(jax.tree.leaves(carry.saved)[0]) - 1) | (carry.result != results.successful)
+        ended = (carry.row == len(carry.saved) - 1) | (carry.result != results.successful)
         result = results.where(ended, carry.result, results.max_steps_reached)
-        return Run(carry.saved, carry.slopes, (carry.t, carry.y), result, carry.accepted, carry.rejected)
+        saved = as_states(carry.saved, carry.y)
+        return Run(saved, carry.slopes, (carry.t, carry.y), result, carry.accepted, carry.rejected)
 
     def _controller(self, problem: Problem) -> diffrax.PIDController:
         span = problem.times[-1] - problem.times[0]
@@ -116,8 +117,7 @@ class AdaptiveSteps(eqx.Module):
             result = results.where(going & (result == results.successful), verdict, result)
             arrived = moves & (t == entry(ends, row))
             good = arrived & (result == results.successful)
-            put = lambda rows, leaf: rows.at[row + 1].set(leaf, pred=good)  # noqa: E731
-            saved = jax.tree.map(put, saved, y, is_leaf=_is_rows)
+            saved = saved.at[row + 1].set(as_row(y), pred=good)
             if with_slopes:
                 slopes = slopes.at[row].set(slope, pred=fresh)
             row = row + arrived.astype(row.dtype)
@@ -126,8 +126,3 @@ class AdaptiveSteps(eqx.Module):
             return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes)
 
         return step
-
-
-def _is_rows(leaf: Any) -> bool:
-    """Whether it is an array, or what Equinox makes of one inside of its loop."""
-    return hasattr(leaf, "at")

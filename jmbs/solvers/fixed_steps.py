@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
-from jmbs.solvers.stepping import Problem, Run, entry
+from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry
 
 
 class FixedCarry(NamedTuple):
@@ -31,7 +31,7 @@ class FixedCarry(NamedTuple):
     y: PyTree
     result: Any
     steps: Int[Array, ""]
-    saved: PyTree
+    saved: Float[Array, "rows size"]
     slopes: Float[Array, "times n"]
 
 
@@ -52,10 +52,10 @@ class FixedSteps(eqx.Module):
         # Whatever makes later states change, makes the first one.
         zero = changing_zero((y0, problem.args), times.dtype)
         y0 = jax.tree.map(lambda leaf: leaf + zero.astype(leaf.dtype), y0)
-        empty = jax.tree.map(lambda leaf: jnp.zeros((len(times), *leaf.shape), leaf.dtype), y0)
-        saved = jax.tree.map(lambda leaf, rows: jnp.concatenate([leaf[None], rows]), y0, empty)
-        width = problem.solver.manifold.zero(y0).shape
-        slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, *width), times.dtype)
+        first = as_row(y0)
+        saved = jnp.concatenate([first[None], jnp.zeros((len(times), first.size), first.dtype)])
+        width = problem.solver.manifold.zero(y0).size
+        slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, width), times.dtype)
         nothing = jnp.zeros((), int)
         return FixedCarry(nothing, nothing, times[0], y0, diffrax.RESULTS.successful, nothing, saved, slopes)
 
@@ -79,8 +79,8 @@ class FixedSteps(eqx.Module):
 
     def run(self, carry: FixedCarry) -> Run:
         """See `Steps`."""
-        saved, slopes = jax.tree.map(lambda rows: rows[:-1], (carry.saved, carry.slopes))
-        return Run(saved, slopes, (carry.t, carry.y), carry.result, carry.steps, jnp.zeros_like(carry.steps))
+        saved = as_states(carry.saved[:-1], carry.y)
+        return Run(saved, carry.slopes[:-1], (carry.t, carry.y), carry.result, carry.steps, jnp.zeros_like(carry.steps))
 
 
 def _with_differentiable_stages(problem: Problem) -> Problem:
@@ -106,9 +106,9 @@ def _step(problem: Problem, counts: Int[Array, " times"]) -> Callable[[FixedCarr
         going = (row < last) & (result == successful)
         t, y = jax.tree.map(lambda a, b: jnp.where(going, a, b), (after, new), (t, y))
         result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
-        kept = jax.tree.map(lambda leaf: jnp.where(result == successful, leaf, jnp.nan), y)
+        kept = jnp.where(result == successful, as_row(y), jnp.nan)
         saved = _put(saved, kept, jnp.where(arrived & (row < last), row + 1, last + 1))
-        if with_slopes:
+        if slope is not None:
             slopes = _put(slopes, slope, jnp.where(number == 0, row, last + 1))
         row, steps = row + arrived.astype(row.dtype), steps + going.astype(steps.dtype)
         return FixedCarry(row, jnp.where(arrived, 0, number + 1), t, y, result, steps, saved, slopes)
@@ -116,9 +116,8 @@ def _step(problem: Problem, counts: Int[Array, " times"]) -> Callable[[FixedCarr
     return step
 
 
-def _put(rows: PyTree, values: PyTree, row: Int[Array, ""]) -> PyTree:
-    put = jax.lax.dynamic_update_index_in_dim
-    return jax.tree.map(lambda x, y: put(x, y, row, 0, allow_negative_indices=False), rows, values)
+def _put(rows: Array, values: Array, row: Int[Array, ""]) -> Array:
+    return jax.lax.dynamic_update_index_in_dim(rows, values, row, 0, allow_negative_indices=False)
 
 
 def _repeated(step: Callable[[FixedCarry], FixedCarry], carry: FixedCarry, total: int, checkpoint: bool) -> FixedCarry:

@@ -64,6 +64,18 @@ class Steps(Protocol):
         ...
 
 
+def as_row(y: PyTree) -> Float[Array, " size"]:
+    """All numbers of a state, one after the other: a loop that keeps states then has one array of them."""
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(y)])
+
+
+def as_states(rows: Float[Array, "times size"], y: PyTree) -> PyTree:
+    """States `(times, ...)` from their rows; `y`: a state."""
+    leaves, structure = jax.tree.flatten(y)
+    found = jax.lax.split(rows, [leaf.size for leaf in leaves], axis=1)
+    return structure.unflatten(x.reshape(len(rows), *leaf.shape) for x, leaf in zip(found, leaves, strict=True))
+
+
 def entry(x: Array, i: Int[Array, ""]) -> Array:
     """`x[i]` for an index that is not negative."""
     return jax.lax.dynamic_index_in_dim(x, i, keepdims=False, allow_negative_indices=False)

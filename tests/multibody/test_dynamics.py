@@ -72,7 +72,7 @@ def test_inverse_and_forward_dynamics_cancel(robot):
 
 def test_mass_matrix_is_that_of_kinetic_energy_and_of_inverse_dynamics(robot):
     motion = kinematics(robot.tree, robot.links, robot.q, robot.v, local=True)
-    lower = mass_matrix(robot.tree, robot.links, motion)
+    lower = mass_matrix(robot.tree, robot.links, motion, turned_inertias(robot.links, motion))
     M = np.asarray(lower + jnp.tril(lower, -1).T)
     zero = jnp.zeros_like(robot.v)
     force = lambda dv: inverse_dynamics(robot.tree, robot.links, robot.q, zero, dv)  # noqa: E731
@@ -87,7 +87,7 @@ def test_mass_matrix_is_that_of_kinetic_energy_and_of_inverse_dynamics(robot):
 
 def test_articulated_bodies_factorise_the_mass_matrix(robot):
     motion = kinematics(robot.tree, robot.links, robot.q, robot.v, local=True)
-    lower = mass_matrix(robot.tree, robot.links, motion)
+    lower = mass_matrix(robot.tree, robot.links, motion, turned_inertias(robot.links, motion))
     M = lower + jnp.tril(lower, -1).T
     inertia = turned_inertias(robot.links, motion)
     factor = articulated_factor(robot.tree, robot.links, motion, inertia)
