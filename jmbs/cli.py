@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
+    except SystemExit as stop:  # of code that the config names
+        _complain(f"{args.config}: code that the model uses asked to leave the process (SystemExit: {stop})")
+        return RUN_FAILED
     except Exception as error:
         if args.debug:
             traceback.print_exc()

@@ -32,7 +32,7 @@ from jmbs.io.schema import (
 from jmbs.io.schema_values import Section
 from jmbs.io.systems import add_connections, add_systems, drive_value
 from jmbs.io.tables import read_table
-from jmbs.io.user_types import make_user_object
+from jmbs.io.user_types import FORCE, JOINT, make_user_object
 from jmbs.io.yaml_reader import read_yaml
 from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
@@ -160,7 +160,7 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
     path = f"joints/{name}"
     kind: Any = section.type
     if ":" in section.type:
-        kind = make_user_object(path, section.type, section.parameters)
+        kind = make_user_object(path, section.type, section.parameters, JOINT)
     elif section.parameters is not None:
         wanted = f"no parameters: they belong to package.module:Name, not to {', '.join(JOINT_DIMENSIONS)}"
         raise ModelError(f"{path}/parameters", show(section.parameters), wanted)
@@ -198,9 +198,7 @@ def _add_element(
         mechanism.add_conduction(name, section.a, section.b, section.conductance)
         return
     path = f"elements/{name}"
-    force = make_user_object(path, section.type, section.parameters)
-    if not callable(getattr(force, "wrench", None)):
-        raise ModelError(f"{path}/type", f"{section.type} without wrench", "a class with wrench(t, pose, velocity)")
+    force = make_user_object(path, section.type, section.parameters, FORCE)
     mechanism.add_force(name, section.body, force.wrench)
 
 

@@ -9,7 +9,7 @@ from jmbs.ephs import System, interface_of, pattern
 from jmbs.errors import ModelError
 from jmbs.io.schema import ConnectionSection, SystemSection, Table, UserFunction
 from jmbs.io.tables import read_table
-from jmbs.io.user_types import make_user_object
+from jmbs.io.user_types import FUNCTION, SYSTEM, make_user_object
 from jmbs.library import SYSTEMS
 from jmbs.library.mechanics import Mechanism, nearest, show
 
@@ -40,7 +40,7 @@ def make_system(path: str, section: SystemSection) -> Any:
     if ":" not in name:
         wanted = f"package.module:Name or the name of a system{nearest(section.type, SYSTEMS)}"
         raise ModelError(f"{path}/type", show(section.type), wanted)
-    made = make_user_object(path, name, section.parameters)
+    made = make_user_object(path, name, section.parameters, SYSTEM)
     interface_of(made, path)
     return made
 
@@ -68,8 +68,5 @@ def drive_value(path: str, value: Any, folder: Path) -> Any:
     if isinstance(value, Table):
         return read_table(path, folder / value.table, value.time, value.columns)
     if isinstance(value, UserFunction):
-        function = make_user_object(path, value.type, value.parameters)
-        if not callable(function):
-            raise ModelError(f"{path}/type", value.type, "a class whose objects are functions of time")
-        return function
+        return make_user_object(path, value.type, value.parameters, FUNCTION)
     return value

@@ -181,3 +181,15 @@ def test_help_and_version(argv, capsys):
 def test_python_dash_m():
     done = subprocess.run([sys.executable, "-m", "jmbs", "--version"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout.startswith("jmbs")
+
+
+def test_code_of_a_model_that_leaves_the_process_is_an_error(monkeypatch, capsys, configs):
+    """`builtins:exit` as a type ended with status 0."""
+
+    def leave(args):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("jmbs.cli._read", leave)
+    config = str(configs / "pendulum.yaml")
+    assert main(["check", config]) == 1
+    assert f"{config}: code that the model uses asked to leave the process" in capsys.readouterr().err

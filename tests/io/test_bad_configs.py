@@ -162,6 +162,26 @@ BAD_VALUES = {
     "parameters of a known type": ({"joints.base.parameters": "{a: 1}"}, "joints/base/parameters", "'a'", "no param"),
     "joint module missing": ({"joints.base.type": "no.such:Hinge"}, "joints/base/type", "No module", "importable"),
     "joint class missing": ({"joints.base.type": "math:Hinge"}, "joints/base/type", "no Hinge", "a name"),
+    "joint type is a program": (
+        {"joints.base.type": "os:system", "joints.base.parameters": "{command: 'false'}"},
+        "joints/base/type",
+        "os:system, a builtin_function_or_method, which was not called",
+        "a class with group and inclusion",
+    ),
+    "joint type ends the process": ({"joints.base.type": "builtins:exit"}, "joints/base/type", "not called", "a class"),
+    "system type ends the process": ({"systems.x": "{type: 'sys:exit'}"}, "systems/x/type", "not called", "ports"),
+    "system type is a function of something else": (
+        {"systems.x": "{type: 'json:dumps'}"},
+        "systems/x/type",
+        "not called",
+        "declared to return a System",
+    ),
+    "force type is a program": (
+        {"elements.wind": "{type: 'subprocess:run', body: link1}"},
+        "elements/wind/type",
+        "not called",
+        "wrench(t, pose, velocity)",
+    ),
     "joint class is no joint": (
         {"joints.base.type": "decimal:Decimal", "joints.base.axis": "null"},
         "joints/base/type",
@@ -169,7 +189,7 @@ BAD_VALUES = {
         "group and inclusion",
     ),
     "joint class refuses": (
-        {"joints.base.type": "decimal:Decimal", "joints.base.parameters": "{size: 1}"},
+        {"joints.base.type": "jmbs.lie:Revolute", "joints.base.parameters": "{size: 1}"},
         "joints/base/parameters",
         "TypeError",
         "takes",

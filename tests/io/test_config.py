@@ -8,8 +8,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from jmbs.ephs import System
+from jmbs.errors import ModelError
 from jmbs.io import read_config
 from jmbs.library.mechanics.specification import TableSpec
+from jmbs.library.oscillator import damped_oscillator
 
 
 def test_a_config_becomes_a_mechanism(read_changed):
@@ -141,10 +144,19 @@ class _Wind:
         return t
 
 
+class _Leaving(_Wind):
+    def __init__(self):
+        raise SystemExit(0)
+
+
+def _oscillator() -> System:
+    return damped_oscillator(mass=1.0, stiffness=2.0, damping=0.1)
+
+
 @pytest.fixture
 def user_module(monkeypatch):
     module = ModuleType("toy_parts")
-    vars(module).update(Slot=_Slot, Wind=_Wind)
+    vars(module).update(Slot=_Slot, Wind=_Wind, Leaving=_Leaving, oscillator=_oscillator)
     monkeypatch.setitem(sys.modules, "toy_parts", module)
 
 
@@ -162,3 +174,13 @@ def test_a_users_joint_and_force_are_made(read_changed, user_module):
     assert joint.dimension == 2
     np.testing.assert_array_equal(joint.friction.viscous, [0.5, 0.5])
     assert mechanism.forces["wind"].wrench(3.0, None, None) == 3.0
+
+
+def test_a_function_that_is_declared_to_return_a_system_makes_one(read_changed, user_module):
+    mechanism = read_changed({"systems.o": "{type: 'toy_parts:oscillator'}"})
+    assert isinstance(mechanism.systems["o"], System)
+
+
+def test_a_class_that_leaves_the_process_is_an_error_with_a_place(read_changed, user_module):
+    with pytest.raises(ModelError, match=r"elements/wind/parameters.*toy_parts:Leaving.*SystemExit: 0"):
+        read_changed({"elements.wind": "{type: 'toy_parts:Leaving', body: link1}"})
