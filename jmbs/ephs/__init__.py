@@ -2,7 +2,7 @@
 
 from jmbs.ephs.balance import Balance, balance
 from jmbs.ephs.build import reference_dae
-from jmbs.ephs.component import Efforts, Environment, Role, role
+from jmbs.ephs.component import Efforts, Environment, Role, follows, is_lawful, role
 from jmbs.ephs.drive import (
     ConstantEffort,
     ConstantFlow,
@@ -60,9 +60,11 @@ __all__ = [
     "balance",
     "each",
     "flatten",
+    "follows",
     "imbalance",
     "interface_of",
     "interpolate",
+    "is_lawful",
     "lossy_system",
     "make_plan",
     "pattern",

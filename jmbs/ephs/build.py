@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from typing import Any
 
@@ -31,7 +32,7 @@ def reference_dae(
     """
     cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
     components = {path: cast(component) for path, component in flat.components.items()}
-    flat = FlatSystem(components, flat.junctions, flat.drives, flat.closures)
+    flat = dataclasses.replace(flat, components=components)
     plan = make_plan(flat, eliminate, apart)
     stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
     temperature = jnp.asarray(reference_temperature, dtype)

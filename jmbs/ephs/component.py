@@ -65,6 +65,45 @@ class Environment(eqx.Module):
         return {"s": power_port(Rn(1), ENTROPY)}
 
 
+LAWFUL = "lawful_by_construction"
+
+
+def follows(component: object, kinds: type | tuple[type, ...]) -> bool:
+    """Whether a component is of one of these classes, and means what the class does.
+
+    One of a derived class does if that redefines nothing: whoever knows a class by name knows its laws, and not those
+    of an override.
+    """
+    own = type(component)
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    return any(issubclass(own, kind) and not _redefined(own, kind) for kind in kinds)
+
+
+def is_lawful(component: object) -> bool:
+    """Whether the class that says how a component works declares it `lawful_by_construction`.
+
+    A derived class that redefines something of it has to declare that anew.
+    """
+    for declaring in type(component).__mro__:
+        if LAWFUL in vars(declaring):
+            return bool(getattr(component, LAWFUL)) and not _redefined(type(component), declaring)
+    return False
+
+
+def _redefined(own: type, kind: type) -> set[str]:
+    """What `own` and the classes between it and `kind` say otherwise than `kind`; defaults of fields aside."""
+    between = own.__mro__[: own.__mro__.index(kind)]
+    fields = getattr(kind, "__dataclass_fields__", {})
+    laws = lambda x: callable(x) or isinstance(x, property | classmethod | staticmethod)  # noqa: E731
+    return {
+        name
+        for derived in between
+        for name, value in vars(derived).items()
+        if hasattr(kind, name) and not name.startswith("__") and name not in ("_abc_impl", LAWFUL)
+        if laws(value) or name not in fields
+    }
+
+
 def role(component: object, path: str = "component") -> Role:
     """The role of a primitive component; raises `ModelError` unless it has exactly one."""
     if isinstance(component, Environment):

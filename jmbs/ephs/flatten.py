@@ -31,12 +31,14 @@ class FlatJunction:
 
 @dataclasses.dataclass(frozen=True)
 class FlatSystem:
-    """A system without nesting: primitive components by path, junctions, drives, closures; all sorted by name."""
+    """A system without nesting: primitive components by path, junctions, drives, closures; all sorted by name. Of the
+    root's outer ports `state_ports` tell a state only, so that nothing can be driven through them."""
 
     components: dict[str, Any]
     junctions: tuple[FlatJunction, ...]
     drives: dict[str, Any]
     closures: tuple[Closure, ...]
+    state_ports: frozenset[str] = frozenset()
 
     def junction_of(self, path: str, port: str) -> FlatJunction:
         """The junction at which a component's port stands."""
@@ -94,6 +96,7 @@ def flatten(system: System) -> FlatSystem:
         junctions=tuple(sorted(junctions, key=lambda j: j.name)),
         drives=dict(sorted(system.drives.items())),
         closures=tuple(sorted(closures, key=lambda c: c.name)),
+        state_ports=frozenset(name for name, port in system.pattern.outer.items() if not port.power),
     )
 
 

@@ -220,7 +220,12 @@ def make_plan(flat: FlatSystem, eliminate: bool = True, apart: Collection[str] =
         n_free=n_free,
         n_efforts=n,
         n_rows=n_rows,
-        drive_slots={port: slots[j.name] for j in flat.junctions for port in j.outer if j.name in slots},
+        drive_slots={
+            port: slots[j.name]
+            for j in flat.junctions
+            for port in j.outer
+            if j.name in slots and port not in flat.state_ports
+        },
         driven_rows=driven_rows,
         constrained_blocks=_constrained_blocks(blocks, batches, driven_rows, slots, n),
         configuration_slots=_configuration_slots(blocks, closures, n_stored),

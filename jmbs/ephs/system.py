@@ -8,7 +8,7 @@ from typing import Any
 
 from jmbs.ephs.component import Environment, role
 from jmbs.ephs.interface import Interface
-from jmbs.ephs.pattern import Pattern, pattern
+from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.errors import ModelError
 
 
@@ -80,10 +80,32 @@ class System:
                 raise ModelError(f"drives/{name}", "no such outer port", f"one of {sorted(self.pattern.outer)}")
             if not self.pattern.outer[name].power:
                 raise ModelError(f"drives/{name}", "a drive of a state port", "a power port, through which it can act")
+        for junction in self.pattern.junctions:
+            self._check_power(junction)
 
     @property
     def ports(self) -> Interface:
         return self.pattern.outer
+
+    def _check_power(self, junction: Junction) -> None:
+        """Refuses power that would pass through a state port of a composite box to what is inside."""
+        ports, nested = self.pattern.inner, self.boxes
+        powers = [f"{box}.{port}" for box, port in junction.inner if ports[box][port].power]
+        powers += [f"outer/{port}" for port in junction.outer if self.pattern.outer[port].power]
+        for box, port in junction.inner:
+            if powers and not ports[box][port].power and isinstance(nested[box], System) and nested[box]._hides(port):
+                found = f"the power port {powers[0]} at {box}.{port}, a state port of a system, which carries no power"
+                raise ModelError(
+                    f"junctions/{junction.name}", found, "state ports there, or a power port of that system"
+                )
+
+    def _hides(self, outer: str) -> bool:
+        """Whether power ports meet at the junction behind an outer port."""
+        inner = next(junction.inner for junction in self.pattern.junctions if outer in junction.outer)
+        composites = [(self.boxes[box], port) for box, port in inner if isinstance(self.boxes[box], System)]
+        return any(self.pattern.inner[box][port].power for box, port in inner) or any(
+            box._hides(port) for box, port in composites
+        )
 
 
 def lossy_system(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from jmbs.ephs.component import Efforts, Role, role
+from jmbs.ephs.component import Efforts, Role, is_lawful, role
 from jmbs.ephs.flatten import FlatJunction, FlatSystem
 from jmbs.ephs.interface import ENTROPY
 from jmbs.errors import ModelError
@@ -21,7 +21,7 @@ def validate(flat: FlatSystem) -> None:
     for junction in flat.junctions:
         validate_junction(flat, junction)
     for path, component in flat.components.items():
-        if not getattr(component, "lawful_by_construction", False):
+        if not is_lawful(component):
             validate_component(path, component)
 
 
@@ -49,7 +49,8 @@ def validate_junction(flat: FlatSystem, junction: FlatJunction) -> None:
 def validate_component(path: str, component: object) -> None:
     """Checks skewness of a Dirac structure and symmetry, sign and energy of an Onsager structure on random states.
 
-    Raises `ModelError`. Components of jmbs declare `lawful_by_construction` instead; their laws are tested once.
+    Raises `ModelError`. Components of jmbs declare `lawful_by_construction` instead, see `is_lawful`; their laws are
+    tested once.
     """
     kind = role(component, path)
     if kind not in (Role.REVERSIBLE, Role.TRANSFORMER, Role.IRREVERSIBLE):

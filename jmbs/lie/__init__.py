@@ -10,6 +10,7 @@ from jmbs.lie.group import AbstractGroup as AbstractGroup
 from jmbs.lie.joint_motion import AbstractJointMotion as AbstractJointMotion
 from jmbs.lie.joint_motion import AbstractLowerPair as AbstractLowerPair
 from jmbs.lie.joint_motion import independence as independence
+from jmbs.lie.joint_motion import is_lower_pair as is_lower_pair
 from jmbs.lie.joint_motion import tangent as tangent
 from jmbs.lie.many import along_batches as along_batches
 from jmbs.lie.many import of_members as of_members

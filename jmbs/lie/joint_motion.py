@@ -6,6 +6,7 @@ its group, its inclusion and the names of its coordinates; the tangent follows.
 
 # Annotations stay objects in this file: equinox does not read abstract class variables from strings.
 import abc
+from typing import TypeGuard
 
 import equinox as eqx
 import jax
@@ -60,6 +61,16 @@ class AbstractExplicitMotion(AbstractJointMotion):
         """What `tangent` wants."""
 
 
+def is_lower_pair(motion: AbstractJointMotion) -> TypeGuard[AbstractLowerPair]:
+    """Whether a motion says that it is a lower pair, and redefines its `inclusion` nowhere below its `basis`."""
+    return isinstance(motion, AbstractLowerPair) and _knows(motion, "basis")
+
+
+def _knows(motion: AbstractJointMotion, formula: str) -> bool:
+    """Whether the class that defines the motion, or one below it, defines this formula for its tangent."""
+    return next(formula in vars(c) for c in type(motion).__mro__ if {formula, "inclusion"} & vars(c).keys())
+
+
 def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
     """The left-trivialised tangent `i(q)` of a motion, shape `(6, k)`.
 
@@ -67,9 +78,9 @@ def tangent(motion: AbstractJointMotion, q: Array) -> Twists:
     of the `k`-th velocity of `motion.group`: `SE3.lower(I(q), d/ds I(q exp(s e_k)))` at `s = 0`. Some know a formula.
     """
     group = motion.group
-    if isinstance(motion, AbstractLowerPair):
+    if is_lower_pair(motion):
         return motion.basis(q.dtype)
-    if isinstance(motion, AbstractExplicitMotion):
+    if isinstance(motion, AbstractExplicitMotion) and _knows(motion, "columns"):
         return motion.columns(q)
     if group.dim == 0:
         return jnp.zeros((6, 0), dtype=q.dtype)

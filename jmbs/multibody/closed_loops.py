@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 
 from jmbs.by_value import by_value
-from jmbs.ephs import FlatSystem, Plan
+from jmbs.ephs import FlatSystem, Plan, follows
 from jmbs.library.mechanics import Ground
-from jmbs.lie import AbstractLowerPair
+from jmbs.lie import is_lower_pair
 from jmbs.multibody.closing import Loops, loops_of
 from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.loop_groups import LoopGroup
@@ -45,7 +45,7 @@ def closed_loops(
         return None
     inside = {path for joint in in_order for path in joint.paths}
     rest = [p for i in others for p in plan.batches[i].paths if p not in inside and p not in recognised.known]
-    if not all(isinstance(flat.components[p], Ground) for p in rest):
+    if not all(follows(flat.components[p], Ground) for p in rest):
         return None
     freedom = np.array([joint.freedom for joint in in_order], dtype=int)
     start = np.cumsum(freedom) - freedom
@@ -78,7 +78,7 @@ def closing_loops(
     joints = _in_order(plan, recognised, groups)
     if general_rows.size or all(joint.freedom == 6 for joint in joints):
         return None
-    constant = all(isinstance(flat.components[j.constraint].motion, AbstractLowerPair) for j in joints)
+    constant = all(is_lower_pair(flat.components[j.constraint].motion) for j in joints)
     return loops_of(groups) if constant else None
 
 

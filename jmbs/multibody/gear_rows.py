@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from jmbs.by_value import by_value
-from jmbs.ephs import FlatSystem, Plan
+from jmbs.ephs import FlatSystem, Plan, follows
 from jmbs.library.mechanics import Gear, Ground
 from jmbs.multibody.recognise import Recognised
 from jmbs.multibody.segments import Segment, segments
@@ -40,9 +40,9 @@ def gear_rows(
     tree's; blocks that are `kept` in its state.
     """
     rest = [p for i in others for p in plan.batches[i].paths if p not in recognised.known]
-    if recognised.tree.cut or not rows.size or not all(isinstance(flat.components[p], Gear | Ground) for p in rest):
+    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (Gear, Ground)) for p in rest):
         return None
-    gears = [path for path in rest if isinstance(flat.components[path], Gear)]
+    gears = [path for path in rest if follows(flat.components[path], Gear)]
     row_of = {path: plan.batches[i].multipliers[m, 0] for path in gears for i, m in [plan.member_of[path]]}
     paths = sorted(gears, key=row_of.__getitem__)
     velocity_of = {int(slot): place for place, slot in enumerate(rate_slots)}

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.compiler import evaluated_once
-from jmbs.lie import AbstractLowerPair, tangent
+from jmbs.lie import is_lower_pair, tangent
 from jmbs.spatial import (
     Matrix,
     RelativeMotion,
@@ -149,7 +149,7 @@ class GeneralJoints(eqx.Module):
     @staticmethod
     def of(motion, before: Float[Array, "n 3 4"], after: Float[Array, "n 3 4"], reversed: bool) -> GeneralJoints:
         columns = None
-        if isinstance(motion, AbstractLowerPair):
+        if is_lower_pair(motion):
             transported = _transported(basis(motion, len(before), before.dtype), frame_of(after))
             columns = jnp.swapaxes(transported, 1, 2).reshape(len(before), -1)
         return GeneralJoints(motion, _flat(before), _flat(after), columns, reversed)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from jmbs.by_value import by_value
-from jmbs.ephs import Block, FlatSystem, Plan
+from jmbs.ephs import Block, FlatSystem, Plan, follows
 from jmbs.library.mechanics import Ground
-from jmbs.lie import SE3, AbstractLowerPair, Rn
+from jmbs.lie import SE3, Rn, is_lower_pair
 from jmbs.multibody.closed_loops import ClosedLoops, closed_loops, closing_loops, loop_elements
 from jmbs.multibody.closing import Loops
 from jmbs.multibody.friction import FrictionSource, friction_sources
@@ -56,7 +56,8 @@ class Layout:
     - `blocks` of the tree's state, tangents at `n` slots; `kept`: which blocks of the reference plan come first;
       `kept_slots`: their slots there. `poses`, `momenta`: block and rows of all bodies in the reference state.
     - `body_slots` (N, 6), `rate_slots` (n_v,): efforts of bodies and of velocities in the reference numbering;
-      `spring_slots`: efforts of joint springs, on the velocities `sprung`.
+      `spring_slots`: efforts of joint springs, on the velocities `sprung`; `own_slots`: those of bodies' poses and of
+      joint coordinates, whose rates velocities alone give.
     - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
       production of known friction, and the kept blocks' own rates.
     - `friction` of tree joints; `driven`: the velocities that a drive acts on, by port, where these are the tree's.
@@ -85,6 +86,7 @@ class Layout:
     rate_slots: np.ndarray
     spring_slots: np.ndarray
     sprung: np.ndarray
+    own_slots: np.ndarray
     velocity_source: np.ndarray
     friction: tuple[FrictionSource, ...]
     driven: dict[str, np.ndarray]
@@ -149,6 +151,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         rate_slots=rate_slots,
         spring_slots=spring_slots,
         sprung=sprung,
+        own_slots=_own_slots(plan, bodies, on),
         velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
         friction=friction,
         driven=_driven(plan, rate_slots),
@@ -188,6 +191,12 @@ def _springs(plan: Plan, joints, start) -> tuple[np.ndarray, np.ndarray]:
     return sprung, _joined([plan.slots[plan.junction_of[j.constraint, "q_r"]] for _, j in springs])
 
 
+def _own_slots(plan: Plan, bodies, joints) -> np.ndarray:
+    """Slots of the bodies' poses and of the joints' coordinates."""
+    places = [(b.gravity, "q") for b in bodies] + [(j.constraint, "q_r") for j in joints]
+    return _joined([plan.slots[plan.junction_of[place]] for place in places])
+
+
 def _driven(plan: Plan, rate_slots: np.ndarray) -> dict[str, np.ndarray]:
     """The velocities that a drive acts on, by port, where these are the tree's."""
     place = {int(slot): i for i, slot in enumerate(rate_slots)}
@@ -201,7 +210,7 @@ def _driven(plan: Plan, rate_slots: np.ndarray) -> dict[str, np.ndarray]:
 def _others(flat: FlatSystem, plan: Plan, recognised: Recognised) -> tuple[int, ...]:
     """Batches that the reference semantics evaluates; none where there would be the ground alone."""
     others = tuple(i for i, b in enumerate(plan.batches) if not recognised.known.issuperset(b.paths))
-    resting = all(isinstance(flat.components[p], Ground) for i in others for p in plan.batches[i].paths)
+    resting = all(follows(flat.components[p], Ground) for i in others for p in plan.batches[i].paths)
     return () if resting else others
 
 
@@ -233,7 +242,7 @@ def _groups(flat, plan, recognised, joints, start, kept) -> tuple[tuple[JointGro
             keyed.setdefault("roots", []).append(i)
             continue
         motion = flat.components[joint.constraint].motion
-        simple = isinstance(motion, AbstractLowerPair) and motion.group == Rn(1)
+        simple = is_lower_pair(motion) and motion.group == Rn(1)
         batch = plan.member_of[joint.constraint][0]
         keyed.setdefault("one" if simple else (batch, bool(recognised.tree.reversed[i])), []).append(i)
     groups, sources = [], []

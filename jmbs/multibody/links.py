@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.library.mechanics import frame_at
-from jmbs.lie import SE3, AbstractLowerPair, Free
+from jmbs.lie import SE3, Free, is_lower_pair
 from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout
 from jmbs.multibody.loops import Split, split
@@ -34,7 +34,7 @@ def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ..
     splits: list[Split | None] = []
     for group in layout.loops:
         motion = members(reference.components[group.constraint.batch], group.constraint).motion
-        constant = isinstance(motion, AbstractLowerPair)
+        constant = is_lower_pair(motion)
         splits.append(
             split(basis(motion, len(group.bodies), reference.reference_temperature.dtype)) if constant else None
         )

@@ -1,6 +1,8 @@
 """Finds rigid bodies, joints and a spanning tree in a flattened system, by its components and junctions alone.
 
-What is not recognised is left to the reference semantics, and so are the joints that close loops.
+Components are known by their class, and those of a derived class that redefines nothing. What is not recognised is left
+to the reference semantics, and so are the joints that close loops. Where it acts on what the tree alone moves, on poses
+of bodies or on their momenta beside those of rigid bodies, there is no tree formulation.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from jmbs.ephs import Environment, FlatSystem, Role, role
+from jmbs.ephs import Environment, FlatSystem, Quantity, Role, follows, role
 from jmbs.errors import ModelError
 from jmbs.graphs import GROUND, SpanningTree, spanning_tree
 from jmbs.library.mechanics import (
@@ -16,6 +18,7 @@ from jmbs.library.mechanics import (
     Gravity,
     Ground,
     HolonomicConstraint,
+    JointPotential,
     KineticEnergy,
     LiePoisson,
     NoPotential,
@@ -94,6 +97,13 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
             bodies.append(body)
     if not bodies:
         return "there is no rigid body"
+    own = {p for b in bodies for p in b.paths}
+    quantities = {
+        at.flat.components[p].ports[port].quantity for b in bodies for p, port in ((b.energy, "p"), (b.gravity, "q"))
+    }
+    for path, port in at.storing(quantities):
+        if path not in own:
+            return f"{path}.{port} stores a {flat.components[path].ports[port].quantity.name} and is no rigid body's"
     number = {at.junction[b.energy, "p"]: i for i, b in enumerate(bodies)}
     joints = [j for p in sorted(flat.components) if (j := _joint(at, p, number)) is not None]
     names = {j.constraint.removesuffix("/hc"): i for i, j in enumerate(joints)}
@@ -117,7 +127,18 @@ class _Junctions:
         self.outer = {j.name: j.outer for j in flat.junctions}
 
     def of_class(self, junction: str, kind) -> list[tuple[str, str]]:
-        return [(path, port) for path, port in self.ports[junction] if isinstance(self.flat.components[path], kind)]
+        return [(path, port) for path, port in self.ports[junction] if follows(self.flat.components[path], kind)]
+
+    def acting(self, junction: str, but: Collection[str]) -> list[str]:
+        """What exchanges power there, `but` these components: power ports of others, and drives."""
+        ports = [(path, port) for path, port in self.ports[junction] if path not in but]
+        drives = [f"inputs/{port}" for port in self.outer[junction] if port in self.flat.drives]
+        return drives + [f"{path}.{port}" for path, port in ports if self.flat.components[path].ports[port].power]
+
+    def storing(self, quantities: Collection[Quantity]) -> list[tuple[str, str]]:
+        """The ports of storages that hold one of these quantities."""
+        storages = [(p, c) for p, c in self.flat.components.items() if role(c) is Role.STORAGE]
+        return [(path, name) for path, c in storages for name, port in c.ports.items() if port.quantity in quantities]
 
     def only(self, junction: str, kind) -> tuple[str, str] | None:
         found = self.of_class(junction, kind)
@@ -128,7 +149,7 @@ def _body(at: _Junctions, path: str) -> BodyParts | str | None:
     component = at.flat.components[path]
     if isinstance(component, ReducedKineticEnergy):
         return f"{path} belongs to a particle or a rod"
-    if not isinstance(component, KineticEnergy):
+    if not follows(component, KineticEnergy):
         return None
     if component.group != SE3:
         return f"{path} is kept on {component.group.name}, which only the absolute formulation does"
@@ -140,12 +161,15 @@ def _body(at: _Junctions, path: str) -> BodyParts | str | None:
     gravity = at.only(pose, Gravity)
     if gravity is None:
         return f"{path} has another potential energy than its weight"
+    acting = at.acting(pose, (gravity[0], coupling[0]))
+    if acting:
+        return f"{acting[0]} acts on the pose of {path.removesuffix('/ke')}"
     return BodyParts(path, gravity[0], coupling[0], gyroscope[0])
 
 
 def _joint(at: _Junctions, path: str, number: dict[str, int]) -> JointParts | None:
     constraint = at.flat.components[path]
-    if not isinstance(constraint, HolonomicConstraint):
+    if not follows(constraint, HolonomicConstraint):
         return None
     offsets, ends = [], []
     for port in ("p_j1", "p_j2"):
@@ -166,6 +190,9 @@ def _joint(at: _Junctions, path: str, number: dict[str, int]) -> JointParts | No
     friction = at.only(rate, (Friction, ViscousFriction))
     if friction is not None and at.only(at.junction[friction[0], "s"], Environment) is None:
         friction = None
+    spring = at.only(place, (NoPotential, JointPotential))
+    if at.acting(place, (coupling[0], *(() if spring is None else spring[:1]))):
+        return None
     empty = at.only(place, NoPotential)
     return JointParts(
         path,

@@ -9,6 +9,7 @@ so gradients are those of the converged equations and run through assembly.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -104,11 +105,26 @@ def _start(model: Model) -> tuple[Array, ...]:
         state = state.replace(dae.plan.junction_of[f"{name}/pe", "q"], pose)
     for name, element in zip(layout.joints, q, strict=True):
         state = state.replace(dae.plan.junction_of[f"{name}/pe", "q_r"], element)
-    return state.blocks
+    return _with_nested_bodies(model, state).blocks
+
+
+def _with_nested_bodies(model: Model, state: State) -> State:
+    """The state with bodies of added systems placed along the tree, but for poses that are given."""
+    if model.tree is None:
+        return state
+    poses = model.dae.plan.blocks[model.tree.poses[0]].junctions
+    own = {model.dae.plan.junction_of[f"{name}/pe", "q"] for name in model.layout.bodies}
+    nested = [name for name in poses if name not in own | model.initial.get("states", {}).keys()]
+    if not nested:
+        return state
+    placed = assemble_open_tree(model)
+    for name in nested:
+        state = state.replace(name, placed[name])
+    return state
 
 
 def _position_misses(model: Model, x) -> dict[str, Array]:
-    """By how much given body poses are missed, by path."""
+    """By how much given body poses, and given states that position-level constraints look at, are missed, by path."""
     state = State(x, tuple(b.junctions for b in model.dae.plan.blocks))
     result = {}
     for name, given in model.initial.get("bodies", {}).items():
@@ -120,17 +136,20 @@ def _position_misses(model: Model, x) -> dict[str, Array]:
             wanted = quaternion_to_rotation(given["quaternion"])
             parts.append(SO3.log(SO3.compose(SO3.inverse(wanted), pose[:, :3])))
         result[f"initial/bodies/{name}"] = jnp.concatenate(parts)
-    return result
+    plan = model.dae.plan
+    looked_at = {name for block in plan.configuration_blocks for name in plan.blocks[block].junctions}
+    return result | _state_misses(model, state, looked_at & model.initial.get("states", {}).keys())
 
 
-def _state_misses(model: Model, state: State) -> dict[str, Array]:
-    """By how much given states (and velocities, in blocks of momenta) had to move, by path."""
+def _state_misses(model: Model, state: State, names: Iterable[str] | None = None) -> dict[str, Array]:
+    """By how much given states (and velocities, in blocks of momenta) had to move, by path; all, or those `names`."""
+    given = model.initial.get("states", {})
     spaces = {name: b.space for b in model.dae.plan.blocks for name in b.junctions}
     return {
         f"initial/states/{name}": spaces[name].log(
-            spaces[name].compose(spaces[name].inverse(values["value"]), state[name])
+            spaces[name].compose(spaces[name].inverse(given[name]["value"]), state[name])
         )
-        for name, values in model.initial.get("states", {}).items()
+        for name in (given if names is None else sorted(names))
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +51,11 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     prescribes an effort, the input does too, and a function is one of `t`: `<constraint>/plane/velocity` and
     `<constraint>/plane/angular_velocity` of a moving surface take three entries.
 
-    Raises `ModelError` for an unknown path or a wrong size.
+    Raises `ModelError` for an unknown path or a wrong size. A model with a drive on poses or joint coordinates has no
+    tree formulation.
     """
-    drives = dict(model.dae.drives)
+    drives, slots = dict(model.dae.drives), model.dae.plan.drive_slots
     for path, value in inputs.items():
-        slots = model.dae.plan.drive_slots
         owner, _, key = path.rpartition("/")
         if owner in drives and key in PARTS and hasattr(drives[owner], key):
             drives[owner] = _with_field(drives[owner], key, _drive(model, path, value, 3, drives[owner]))
@@ -65,7 +66,11 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     if not inputs:
         return model
     dae = eqx.tree_at(lambda d: d.drives, model.dae, drives, is_leaf=lambda leaf: leaf is model.dae.drives)
-    return eqx.tree_at(lambda m: m.dae, model, dae, is_leaf=lambda leaf: leaf is model.dae)
+    model = eqx.tree_at(lambda m: m.dae, model, dae, is_leaf=lambda leaf: leaf is model.dae)
+    beyond = [] if model.tree is None else [p for p in inputs if np.isin(slots.get(p, ()), model.tree.own_slots).any()]
+    if not beyond:
+        return model
+    return dataclasses.replace(model, tree=None, without_tree=f"inputs/{beyond[0]} acts on what the tree alone moves")
 
 
 def _with_field(drive, key: str, part):

@@ -83,13 +83,13 @@ def simulate(
 
     Raises `ModelError` for wrong arguments.
     """
+    given = with_inputs(model, inputs or {})
     settings = RunSettings(
-        *(model, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
+        *(given, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
         formulation=formulation,
         audit=audit,
     )
     traced = _under_transformation((model, state, inputs))
-    given = with_inputs(model, inputs or {})
     if state is None:
         state = assembled(given)[0] if traced else given.initial_state()
     labels, given = labels_of(given, settings.method), given.without_names()

@@ -157,7 +157,7 @@ class Model(eqx.Module):
         """
         bare = dataclasses.replace(self.without_names(), initial=self.initial)
         traced = any(isinstance(leaf, Tracer) for leaf in (*jax.tree.leaves(bare), jnp.zeros(())))
-        state, misses = assembled(bare) if traced else _assembled(bare)
+        state, misses = _assembled_differentiably(bare) if traced else _assembled(bare)
         if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
             self._refuse(misses)
             self._refuse_singular(state)
@@ -240,6 +240,9 @@ def _assembled(model: Model) -> tuple[State, dict[str, Any]]:
 def assembled(model: Model, differentiable: bool = True) -> tuple[State, dict[str, Any]]:
     """The assembled state and the misses by path; see `assemble`."""
     return assemble(model, differentiable)
+
+
+_assembled_differentiably = eqx.filter_jit(assembled)
 
 
 def given_state(model: Model) -> State:

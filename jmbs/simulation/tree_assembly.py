@@ -23,7 +23,12 @@ def is_open_tree(model: Model) -> bool:
     """Whether no constraint binds the tree, and bodies are given at most where no joint leads to them."""
     if model.tree is None or model.tree.other_rows.size:
         return False
-    return set(model.initial.get("bodies", {})) <= {name.removesuffix("/q") for name in _roots(model)}
+    layout: Any = model.tree
+    roots = _roots(layout)
+    free = {name for body in roots for name in _junctions(model, body)}
+    moving = {name for body in range(len(layout.tree.bodies)) for name in _junctions(model, body)} - free
+    bodies = {layout.tree.bodies[body] for body in roots}
+    return set(model.initial.get("bodies", {})) <= bodies and not moving & model.initial.get("states", {}).keys()
 
 
 def assemble_open_tree(model: Model) -> State:
@@ -32,13 +37,13 @@ def assemble_open_tree(model: Model) -> State:
     given = model.initial.get("joints", {})
     blocks = [_coordinates(model, block, given) for block in layout.blocks[: len(layout.kept)]]
     y = tuple(_with_states(model, blocks, layout))
-    roots = _roots(model)
+    roots = _roots(layout)
     if roots:
-        y = (*y, jnp.stack([_pose(model, name.removesuffix("/q")) for name in roots]))
+        y = (*y, jnp.stack([_pose(model, body) for body in roots]))
     velocities = [jnp.zeros(0, model.dtype)] * len(layout.tree.bodies)
     for group in layout.tree.groups:
         for name, body, places in zip(group.names, group.bodies, group.velocities, strict=True):
-            value = given.get(name, {}).get("v") if name else _twist(model, layout.tree.bodies[body])
+            value = given.get(name, {}).get("v") if name else _twist(model, body)
             velocities[body] = jnp.zeros(len(places), model.dtype) if value is None else value
     y = (*y, jnp.concatenate([jnp.zeros(0, model.dtype), *velocities])[None])
     x, twist = tree_dae(model.dae, layout).expanded(y)
@@ -48,9 +53,17 @@ def assemble_open_tree(model: Model) -> State:
     return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks))
 
 
-def _roots(model: Model) -> tuple[str, ...]:
+def _roots(layout: Any) -> list[int]:
+    """The bodies that no joint leads to, by number."""
+    return [int(body) for group in layout.tree.groups if not any(group.names) for body in group.bodies]
+
+
+def _junctions(model: Model, body: int) -> tuple[str, str]:
+    """Where a body's pose and its velocity are given as states."""
     layout: Any = model.tree
-    return layout.blocks[len(layout.kept)].junctions if len(layout.blocks) == len(layout.kept) + 2 else ()
+    blocks, parts = model.dae.plan.blocks, (layout.poses, layout.momenta)
+    pose, momentum = (blocks[block].junctions[rows[body]] for block, rows in parts)
+    return pose, momentum
 
 
 def _coordinates(model: Model, block, given) -> Array:
@@ -72,17 +85,25 @@ def _with_states(model: Model, blocks: list[Array], layout) -> list[Array]:
     return blocks
 
 
-def _pose(model: Model, body: str) -> Array:
-    given = model.initial.get("bodies", {}).get(body, {})
+def _pose(model: Model, body: int) -> Array:
+    layout: Any = model.tree
+    state = model.initial.get("states", {}).get(_junctions(model, body)[0])
+    if state is not None:
+        return state["value"]
+    given = model.initial.get("bodies", {}).get(layout.tree.bodies[body], {})
     pose = SE3.identity(model.dtype)
     if given.get("quaternion") is not None:
         pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
     return pose if given.get("position") is None else pose.at[:, 3].set(given["position"])
 
 
-def _twist(model: Model, body: str) -> Array:
+def _twist(model: Model, body: int) -> Array:
     """The velocity of a free body in its own axes, from angular velocity there and velocity in world axes."""
-    given = model.initial.get("bodies", {}).get(body, {})
+    layout: Any = model.tree
+    state = model.initial.get("states", {}).get(_junctions(model, body)[1])
+    if state is not None:
+        return state["value"]
+    given = model.initial.get("bodies", {}).get(layout.tree.bodies[body], {})
     still = jnp.zeros(3, model.dtype)
     spin = still if given.get("angular_velocity") is None else given["angular_velocity"]
     velocity = still if given.get("velocity") is None else given["velocity"]
