@@ -1,4 +1,4 @@
-"""The one place where a dtype is chosen, zeros that JAX takes for changing, batches, sums, what reverse mode keeps."""
+"""Where a dtype is chosen, traced values, zeros that JAX takes for changing, batches, sums, what reverse mode keeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import ShapedArray
+from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, PyTree
@@ -15,6 +15,11 @@ from jaxtyping import Array, Float, PyTree
 from jmbs.errors import ModelError
 
 FLOAT_DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
+
+
+def is_traced(tree: PyTree) -> bool:
+    """Whether JAX is tracing any of its leaves; of a constant made here, whether it is tracing the caller."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def resolve_dtype(precision: str | np.dtype | type | None) -> np.dtype:

@@ -28,6 +28,7 @@ NOT_UNROLLED = "xla_cpu_disable_loop_unrolling"
 
 EMITTERS = "xla_cpu_use_fusion_emitters"
 """For kernels of fused operations, which these emitters write by way of MLIR."""
+WITHOUT_EMITTERS = f"--{EMITTERS}=false"
 TRIED = "0.10."
 """Versions of jaxlib that know it."""
 
@@ -50,8 +51,12 @@ def ask_for_quick_compiling() -> None:
 
     XLA stops a process that asks for what it does not know, so versions of it that were not tried are left alone.
     """
-    if version("jaxlib").startswith(TRIED):
-        _ask({EMITTERS: f"--{EMITTERS}=false"})
+    if _tried():
+        _ask({EMITTERS: WITHOUT_EMITTERS})
+
+
+def _tried() -> bool:
+    return version("jaxlib").startswith(TRIED)
 
 
 def _ask(flags: Mapping[str, str]) -> None:
@@ -84,9 +89,9 @@ def _jitted(function: Callable, options: tuple[tuple[str, Any], ...]) -> Callabl
 
 
 def _quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
-    if not has_kernels() or not version("jaxlib").startswith(TRIED):
+    if not has_kernels() or not _tried():
         return ()
-    asked = f"--{EMITTERS}=false" in os.environ.get("XLA_FLAGS", "")
+    asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")
     return ((EMITTERS, False),) if repeated and not asked else ((EMITTERS, False), (LEVEL, 0))
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 import jmbs
 from experiments.benchmarks.tables import table
-from jmbs.simulation.model import assembled
+from jmbs.simulation.assembly import assemble
 
 HERE = Path(__file__).parent
 CONFIGS = HERE.parents[1] / "configs"
@@ -62,7 +62,7 @@ def sizes(config: Path) -> dict[str, int]:
         return next(value for value in read.values() if value.shape[-1])[-1].ravel()[0]
 
     def begun(arrays) -> Any:
-        return eqx.filter(assembled(eqx.combine(arrays, static), differentiable=False), eqx.is_array)
+        return eqx.filter(assemble(eqx.combine(arrays, static), differentiable=False), eqx.is_array)
 
     one = {name: values[name] for name in names[:1]}
     return {

@@ -30,8 +30,10 @@ def _declares(cls: type, name: str) -> bool:
 def _is_system(named: Any) -> bool:
     if inspect.isfunction(named):
         return _is_system(_returned(named))
-    if not inspect.isclass(named) or issubclass(named, System | Environment):
-        return inspect.isclass(named)
+    if not inspect.isclass(named):
+        return False
+    if issubclass(named, System | Environment):
+        return True
     return _declares(named, "ports") and any(callable(getattr(named, role.value, None)) for role in Role)
 
 

@@ -2,8 +2,8 @@
 
 Bodies are first placed along the joints, starting from the ground and from bodies whose pose is given; other states
 start where they are given. What closed loops or contradictory data leave over is removed by Gauss-Newton steps of least
-norm on the closures together with the given poses. The iteration carries no derivatives; two more steps at its end do,
-so gradients are those of the converged equations and run through assembly.
+norm on the closures together with the given poses. The iteration carries no derivatives; where some are wanted two more
+steps after it do, so gradients are those of the converged equations and run through assembly.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def assemble(model: Model, differentiable: bool = True) -> tuple[State, dict[str
 
     Given joint coordinates are kept exactly, given body poses and other states as far as the constraints allow. Joint
     rates that are neither given nor forced are as small as possible (zero in a tree).
+
+    **Arguments:** `differentiable`: derivatives shall go through it, for which the equations stand twice.
     """
     if is_open_tree(model):
         state = assemble_open_tree(model)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import ArrayLike
 
+from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
 from jmbs.simulation.status import Status, members, message, status_name
 
@@ -47,7 +47,7 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     """The dataset of a concrete trajectory with at most one batch axis; see `Trajectory.to_xarray`."""
     import xarray as xr  # here, because it takes longer to import than the rest of jmbs and few callers need it
 
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trajectory)):
+    if is_traced(trajectory):
         raise ModelError("trajectory", "traced arrays", "concrete ones; call `to_xarray` outside jit, vmap and grad")
     if trajectory.ts.ndim > 2:
         raise ModelError("trajectory", f"times of shape {trajectory.ts.shape}", "at most one batch axis before time")

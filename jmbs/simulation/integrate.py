@@ -15,14 +15,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
+from jmbs.arrays import is_traced
 from jmbs.compiler import quick_to_compile
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import SimulationError
+from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.inputs import with_inputs
-from jmbs.simulation.model import Model, assembled
+from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import labels_of, trajectory_of
 from jmbs.simulation.progress import progress_of, stops_of, waiting
 from jmbs.simulation.run_settings import Program, RunSettings, Values
@@ -91,7 +92,7 @@ def simulate(
     )
     traced = _under_transformation((model, state, inputs))
     if state is None:
-        state = assembled(given)[0] if traced else given.initial_state()
+        state = assemble(given)[0] if traced else given.initial_state()
     labels, given = labels_of(given, settings.method), given.without_names()
     program, values = settings.program(derivatives=traced), settings.values()
     if traced:
@@ -101,7 +102,7 @@ def simulate(
     else:
         trajectory = _in_programs(given, state, program, values, settings.ts, progress)
     trajectory = dataclasses.replace(trajectory, labels=labels)
-    if throw and not _is_traced(trajectory):
+    if throw and not is_traced(trajectory):
         _raise_failure(trajectory)
     return trajectory
 
@@ -187,12 +188,8 @@ def _raise_failure(trajectory: Trajectory) -> None:
         raise SimulationError(f"t = {float(trajectory.failure_time):g} s: {message(trajectory.status)}")
 
 
-def _is_traced(tree) -> bool:
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
-
-
 def _under_transformation(given) -> bool:
     """Whether JAX is tracing what is given, or what functions among it look at, or the caller as a whole."""
     cells = [getattr(leaf, "__closure__", None) or () for leaf in jax.tree.leaves(given)]
     looked_at = [cell.cell_contents for closure in cells for cell in closure]
-    return _is_traced((given, looked_at)) or isinstance(jnp.zeros(()), Tracer)
+    return is_traced((given, looked_at, jnp.zeros(())))

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from jmbs.arrays import is_traced
 from jmbs.compiler import quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
@@ -156,9 +155,9 @@ class Model(eqx.Module):
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
         bare = dataclasses.replace(self.without_names(), initial=self.initial)
-        traced = any(isinstance(leaf, Tracer) for leaf in (*jax.tree.leaves(bare), jnp.zeros(())))
+        traced = is_traced((bare, jnp.zeros(())))
         state, misses = _assembled_differentiably(bare) if traced else _assembled(bare)
-        if not any(isinstance(m, Tracer) for m in jax.tree.leaves(misses)):
+        if not is_traced(misses):
             self._refuse(misses)
             self._refuse_singular(state)
         return state
@@ -234,15 +233,10 @@ class Model(eqx.Module):
 
 @quick_to_compile
 def _assembled(model: Model) -> tuple[State, dict[str, Any]]:
-    return assembled(model, differentiable=False)
+    return assemble(model, differentiable=False)
 
 
-def assembled(model: Model, differentiable: bool = True) -> tuple[State, dict[str, Any]]:
-    """The assembled state and the misses by path; see `assemble`."""
-    return assemble(model, differentiable)
-
-
-_assembled_differentiably = eqx.filter_jit(assembled)
+_assembled_differentiably = eqx.filter_jit(assemble)
 
 
 def given_state(model: Model) -> State:

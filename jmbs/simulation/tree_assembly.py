@@ -85,12 +85,18 @@ def _with_states(model: Model, blocks: list[Array], layout) -> list[Array]:
     return blocks
 
 
-def _pose(model: Model, body: int) -> Array:
+def _given(model: Model, body: int) -> tuple[Array | None, Array | None, dict[str, Any]]:
+    """A body's pose and velocity where they are given as states, and what is given by its name."""
     layout: Any = model.tree
-    state = model.initial.get("states", {}).get(_junctions(model, body)[0])
+    states = model.initial.get("states", {})
+    pose, velocity = (states.get(name, {}).get("value") for name in _junctions(model, body))
+    return pose, velocity, model.initial.get("bodies", {}).get(layout.tree.bodies[body], {})
+
+
+def _pose(model: Model, body: int) -> Array:
+    state, _, given = _given(model, body)
     if state is not None:
-        return state["value"]
-    given = model.initial.get("bodies", {}).get(layout.tree.bodies[body], {})
+        return state
     pose = SE3.identity(model.dtype)
     if given.get("quaternion") is not None:
         pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
@@ -99,11 +105,9 @@ def _pose(model: Model, body: int) -> Array:
 
 def _twist(model: Model, body: int) -> Array:
     """The velocity of a free body in its own axes, from angular velocity there and velocity in world axes."""
-    layout: Any = model.tree
-    state = model.initial.get("states", {}).get(_junctions(model, body)[1])
+    _, state, given = _given(model, body)
     if state is not None:
-        return state["value"]
-    given = model.initial.get("bodies", {}).get(layout.tree.bodies[body], {})
+        return state
     still = jnp.zeros(3, model.dtype)
     spin = still if given.get("angular_velocity") is None else given["angular_velocity"]
     velocity = still if given.get("velocity") is None else given["velocity"]

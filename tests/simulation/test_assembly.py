@@ -77,7 +77,7 @@ def test_a_loop_closes_and_gradients_run_through_it(derivative):
 
     def height(x):
         moved = model.with_parameters({"j3/parent_frame/position": [x, 0.0, 0.0]})
-        from jmbs.simulation.model import assembled as assemble
+        from jmbs.simulation.assembly import assemble
 
         return assemble(moved)[0]["b/q"][2, 3]
 
