@@ -6,7 +6,7 @@ from jmbs import ephs, lie
 from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
-from jmbs.library.mechanics import Mechanism
+from jmbs.library.mechanics import Mechanism, guess
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "compile",
     "draw",
     "ephs",
+    "guess",
     "lie",
     "load",
     "map_batch",

@@ -30,7 +30,10 @@ def resolve_dtype(precision: str | np.dtype | type | None) -> np.dtype:
     """
     if precision is None:
         return jnp.zeros(()).dtype
-    name = precision if isinstance(precision, str) else np.dtype(precision).name
+    try:
+        name = precision if isinstance(precision, str) else np.dtype(precision).name
+    except TypeError:
+        raise ModelError("precision", repr(precision), "float32 or float64") from None
     if name not in FLOAT_DTYPES:
         raise ModelError("precision", repr(precision), "float32 or float64")
     if name == "float64" and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]

@@ -9,6 +9,7 @@ import platformdirs
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from jmbs.errors import ModelError
+from jmbs.files import reason
 
 LIMIT = 2**30
 """Bytes; what was used least recently goes first."""
@@ -31,8 +32,8 @@ def use_cache(folder: str | Path | None = None) -> Path:
     folder = default_cache() if folder is None else Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ModelError(str(folder), error.strerror or str(error), "a folder for compiled programs") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(str(folder), reason(error), "a folder for compiled programs") from error
     reset_cache()  # else JAX stays with the folder that it has used
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_compilation_cache_max_size", LIMIT)

@@ -6,20 +6,16 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import math
 import sys
-import time
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # What needs JAX is imported where it is used, so that `--help`, `--version` and usage errors answer at once.
-from jmbs.errors import AssemblyError, JmbsError, ModelError
-
-if TYPE_CHECKING:
-    from jmbs.simulation import Trajectory
+from jmbs.errors import AssemblyError, JmbsError, ModelError, printable
+from jmbs.files import check_new_file, write_text
 
 DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -64,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="replace a value of the config, by its path in the file; may be repeated",
     )
+    root = {"choices": ("fixed", "free"), "help": "how the root link of a URDF hangs on the ground (default: fixed)"}
+    shared.add_argument("--root", **root)
     shared.add_argument("--debug", action="store_true", help="show tracebacks")
 
     run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
@@ -101,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     imports.add_argument("config", metavar="MODEL", type=Path, help="a .urdf, .xml or .mjcf file")
     imports.add_argument("--out", metavar="CONFIG", type=Path, help="the config to write (default: <name>.yaml)")
     imports.add_argument("--fixed", choices=("merge", "keep"), default="merge", help="what becomes of fixed joints")
-    imports.add_argument("--root", choices=("fixed", "free"), default="fixed", help="the root link of a URDF")
+    imports.add_argument("--root", default="fixed", **root)
     imports.add_argument("--force", action="store_true", help="overwrite an existing config")
     imports.add_argument("--debug", action="store_true", help="show tracebacks")
     imports.set_defaults(command=_import)
@@ -117,9 +115,9 @@ def _version() -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from jmbs.compiler import ask_for_quick_compiling
-    from jmbs.io import PLOT_FOLDER, check_directory, default_directory, write_result
+    from jmbs.io import check_directory, claimed, write_result
+    from jmbs.running import draw_plots, number, report, simulate_timed
     from jmbs.simulation import waiting
-    from jmbs.visualise import plot_trajectory
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
@@ -128,19 +126,21 @@ def _run(args: argparse.Namespace) -> int:
     _use_cache(args)
     with waiting("planning"):
         mechanism, model = _compile(args)
-    directory = args.out if args.out is not None else default_directory(mechanism.name)
-    check_directory(directory, force=args.force)
-
-    trajectory, compile_time, wall_time = _simulate(model)
-    with waiting("writing and drawing"):
-        summary = write_result(trajectory, directory, wall_time=wall_time, compile_time=compile_time, force=args.force)
-        plots = plot_trajectory(trajectory, directory / PLOT_FOLDER)
-    print(_report(summary, directory, plots))
+    with claimed(args.out, mechanism.name, args.force) as directory:
+        trajectory, compile_time, wall_time = simulate_timed(model)
+        with waiting("writing and drawing"):
+            times = {"wall_time": wall_time, "compile_time": compile_time}
+            summary = write_result(trajectory, directory, **times, force=args.force)
+            plots, trouble = draw_plots(trajectory, directory)
+    print(report(summary, directory, plots))
     print(f"\nNext, draw the mechanism: jmbs draw {args.config}")
+    if trouble:
+        _complain(f"{directory}: the result is written, but not all plots are: {trouble}")
     if summary["status"] == "successful":
-        return DONE
-    _complain(f"{mechanism.name}: failed at t = {_number(summary['failure_time'])} s: {summary['message']}")
-    return RUN_FAILED
+        return RUN_FAILED if trouble else DONE
+    outcome = "interrupted" if summary["status"] == "interrupted" else "failed"
+    _complain(f"{mechanism.name}: {outcome} at t = {number(summary['failure_time'])} s: {summary['message']}")
+    return INTERRUPTED if outcome == "interrupted" else RUN_FAILED
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -167,7 +167,7 @@ def _testspeed(args: argparse.Namespace) -> int:
     path = _new_file(args, f"{mechanism.name}-speed.json")
     options = {"gradient": not args.no_gradient, "seed": mechanism.seed}
     report = measure_speed(model, args.batch, args.steps, args.dt, args.method, **options)
-    path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(report.as_dict(), indent=2) + "\n")
     print(f"{report.table()}\n\n{path}")
     return DONE
 
@@ -205,10 +205,7 @@ def _import(args: argparse.Namespace) -> int:
 def _new_file(args: argparse.Namespace, default: str) -> Path:
     """The file that a command shall write: `--out` or the default, where it may be written."""
     path = args.out if args.out is not None else Path(default)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ModelError(str(path), "no place for a file", "a file in an existing folder")
-    if path.exists() and not args.force:
-        raise ModelError(str(path), "an existing file", "a new file, or --force")
+    check_new_file(path, args.force)
     return path
 
 
@@ -218,10 +215,14 @@ def _read(args: argparse.Namespace) -> Any:
 
     try:
         if not is_model(args.config):
+            if args.root is not None:
+                raise ModelError("--root", f"{args.root} for a config", "none: its joints say what is free")
             return read_config(args.config, args.set)
-        model = load_model(args.config, args.set)
+        model = load_model(args.config, args.set, root=args.root or "fixed")
         for note in model.notes:
             print(f"jmbs: note: {note}", file=sys.stderr)
+        if model.left_out:
+            print(f"jmbs: {model.left_out}", file=sys.stderr)
         return model.mechanism
     except OSError as error:
         raise ModelError(str(args.config), error.strerror or str(error), "a config file that can be read") from error
@@ -244,81 +245,13 @@ def _compile(args: argparse.Namespace, simulation: Mapping[str, Any] | None = No
     return mechanism, compile_model(mechanism)
 
 
-def _simulate(model: Any) -> tuple[Trajectory, float, float]:
-    """Simulate from the assembled initial state: trajectory, seconds to compile, seconds to run."""
-    import jax
-
-    from jmbs.simulation import simulate, waiting
-
-    compiling: list[tuple[float, float]] = []
-
-    def note(event: str, duration_secs: float, **_: str | int) -> None:
-        """Notes when JAX traced, lowered or compiled something; parts of a program are traced inside of it."""
-        if event.startswith("/jax/core/compile"):
-            compiling.append((time.perf_counter() - duration_secs, time.perf_counter()))
-
-    with waiting("assembling the initial state"):
-        state = model.initial_state()
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        start = time.perf_counter()
-        trajectory = jax.block_until_ready(simulate(model, state, progress=True, throw=False))
-        whole, compile_time = time.perf_counter() - start, _length(compiling)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-    return trajectory, compile_time, whole - compile_time
-
-
-def _length(spans: list[tuple[float, float]]) -> float:
-    """How long the union of spans of time is."""
-    length, until = 0.0, -math.inf
-    for start, end in sorted(spans):
-        length += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return length
-
-
-def _report(summary: dict[str, Any], directory: Path, plots: Sequence[Path]) -> str:
-    from jmbs.io import RESULT_FILES
-
-    files = [*RESULT_FILES, *(str(path.relative_to(directory)) for path in plots)]
-    rows = [
-        ("status", summary["message"]),
-        ("simulated", f"{_number(summary['simulated_time_s'])} s"),
-        ("wall time", f"{_number(summary['wall_time_s'])} s, and {_number(summary['compile_time_s'])} s to compile"),
-        ("steps", str(summary.get("steps", "unknown"))),
-        ("energy drift", f"{_number(summary['energy_drift'])} of {_number(summary['energy_scale'])} J"),
-        ("constraints", _worst_residuals(summary["largest_constraint_residuals"])),
-        ("entropy produced", f"{_number(summary['entropy_produced'])} J/K"),
-        *(("warning", warning) for warning in summary["warnings"]),
-        ("result", str(directory)),
-        ("files", ", ".join(files)),
-    ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
-
-
-def _worst_residuals(residuals: dict[str, dict[str, float | None]] | None) -> str:
-    parts = []
-    for level, unit in (("position", "m or rad"), ("velocity", "m/s or rad/s")):
-        known = {joint: entry[level] for joint, entry in (residuals or {}).items() if entry[level] is not None}
-        if known:
-            joint = max(known, key=lambda name: known[name] or 0.0)
-            parts.append(f"{level} {_number(known[joint])} {unit} ({joint})")
-    return ", ".join(parts) if parts else "none to hold" if residuals == {} else "unknown"
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4g}"
-
-
 def _with_file(config: Path, error: Exception) -> str:
     """The message with the config's name in front, where it does not name its file already."""
     from jmbs.io import ResultFolderError
 
     text = str(error)
-    return text if str(config) in text or isinstance(error, ResultFolderError) else f"{config}: {text}"
+    return text if printable(config) in text or isinstance(error, ResultFolderError) else f"{config}: {text}"
 
 
 def _complain(text: str) -> None:
-    print("jmbs: " + " ".join(line.strip() for line in text.splitlines()), file=sys.stderr)
+    print("jmbs: " + printable(" ".join(line.strip() for line in text.splitlines())), file=sys.stderr)

@@ -10,19 +10,24 @@ from jmbs.ephs.drive import (
     FlowDrive,
     FunctionEffort,
     FunctionFlow,
+    NestedFlow,
     TableEffort,
     TableFlow,
     interpolate,
 )
 from jmbs.ephs.evaluate import each
+from jmbs.ephs.expose import exposed
 from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
+from jmbs.ephs.junctions import Junctions
+from jmbs.ephs.laws import validate_component
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Block, Plan, make_plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.semantics import ReferenceDAE
 from jmbs.ephs.solvability import imbalance, undetermined
 from jmbs.ephs.system import Closure, System, interface_of, lossy_system
+from jmbs.ephs.unproven import made_by_unproven
 from jmbs.ephs.validate import validate
 from jmbs.ephs.view import StateView
 
@@ -43,6 +48,8 @@ __all__ = [
     "FunctionFlow",
     "Interface",
     "Junction",
+    "Junctions",
+    "NestedFlow",
     "Pattern",
     "Plan",
     "Port",
@@ -59,6 +66,7 @@ __all__ = [
     "TableFlow",
     "balance",
     "each",
+    "exposed",
     "flatten",
     "follows",
     "imbalance",
@@ -66,6 +74,7 @@ __all__ = [
     "interpolate",
     "is_lawful",
     "lossy_system",
+    "made_by_unproven",
     "make_plan",
     "pattern",
     "power_port",
@@ -74,4 +83,5 @@ __all__ = [
     "state_port",
     "undetermined",
     "validate",
+    "validate_component",
 ]

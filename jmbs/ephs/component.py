@@ -10,13 +10,16 @@ A component is an equinox module with a `ports` interface and exactly one of
 - nothing else for the environment, which is the class `Environment` itself.
 
 `x` maps port names to states (power ports at junctions without storage have none), `e` maps power ports to efforts.
-Nothing needs to inherit from a class of jmbs: the role is read off the method.
+Nothing needs to inherit from a class of jmbs: the role is read off the method. An attribute `domain` says where a
+component has meaning, see `jmbs.ephs.samples`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -66,6 +69,7 @@ class Environment(eqx.Module):
 
 
 LAWFUL = "lawful_by_construction"
+OWN_PACKAGE = __name__.partition(".")[0]
 
 
 def follows(component: object, kinds: type | tuple[type, ...]) -> bool:
@@ -82,12 +86,31 @@ def follows(component: object, kinds: type | tuple[type, ...]) -> bool:
 def is_lawful(component: object) -> bool:
     """Whether the class that says how a component works declares it `lawful_by_construction`.
 
-    A derived class that redefines something of it has to declare that anew.
+    A derived class that redefines something of it has to declare that anew. The declaration says nothing of a component
+    that holds code from outside of jmbs, such as a user's function or friction law: see `holds_foreign_code`.
     """
     for declaring in type(component).__mro__:
         if LAWFUL in vars(declaring):
-            return bool(getattr(component, LAWFUL)) and not _redefined(type(component), declaring)
+            redefined = _redefined(type(component), declaring)
+            return bool(getattr(component, LAWFUL)) and not redefined and not holds_foreign_code(component)
     return False
+
+
+def holds_foreign_code(component: Any) -> bool:
+    """Whether a field of it, or of what is in its fields, is a function or an object that jmbs does not define."""
+    return any(_is_foreign(vars(component).get(field.name)) for field in dataclasses.fields(component))
+
+
+def _is_foreign(value: Any) -> bool:
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes) or hasattr(value, "dtype"):
+        return False
+    if isinstance(value, tuple | list | set | frozenset):
+        return any(_is_foreign(part) for part in value)
+    if isinstance(value, Mapping):
+        return any(_is_foreign(part) for part in value.values())
+    if str(getattr(value, "__module__", "")).partition(".")[0] != OWN_PACKAGE:
+        return True
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and holds_foreign_code(value)
 
 
 def _redefined(own: type, kind: type) -> set[str]:

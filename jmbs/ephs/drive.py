@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -95,6 +95,33 @@ class TableEffort(eqx.Module):
 
     def effort(self, t) -> Float[Array, " dim"]:
         return interpolate(t, self.times, self.values)
+
+
+class NestedFlow(eqx.Module):
+    """The flow `drive` of a system below the root, whose paths begin with `prefix`: it looks things up as there."""
+
+    drive: FlowDrive
+    prefix: str = eqx.field(static=True)
+
+    def flow(self, t, view) -> Float[Array, " n"]:
+        return self.drive.flow(t, _NestedView(view, self.prefix))
+
+
+class _NestedView:
+    def __init__(self, view: View, prefix: str):
+        self._view, self._prefix = view, prefix
+        self.own_effort = getattr(view, "own_effort", None)
+
+    def state(self, path: str, port: str) -> Array:
+        return self._view.state(self._prefix + path, port)
+
+    def effort(self, path: str, port: str) -> Float[Array, " n"]:
+        return self._view.effort(self._prefix + path, port)
+
+
+def drive_below(drive: Any, prefix: str) -> Any:
+    """A drive of a system whose paths begin with `prefix`, seen from the root; efforts look nothing up."""
+    return NestedFlow(drive, prefix) if prefix and hasattr(drive, "flow") else drive
 
 
 def interpolate(t, times: Float[Array, " n"], values: Float[Array, "n dim"]) -> Float[Array, " dim"]:

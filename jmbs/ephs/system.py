@@ -37,14 +37,14 @@ class Closure:
     error: Any
     residual: Any
 
-    def prefixed(self, box: str) -> Closure:
-        """The same closure seen from one level up, where its system fills `box`."""
+    def below(self, prefix: str) -> Closure:
+        """The same closure seen from the root, where its system's paths begin with `prefix` (`chamber/`)."""
         return dataclasses.replace(
             self,
-            name=f"{box}/{self.name}" if self.name else box,
-            constraint=f"{box}/{self.constraint}",
-            parts=tuple(f"{box}/{part}" for part in self.parts),
-            states=tuple((f"{box}/{path}", port) for path, port in self.states),
+            name=f"{prefix}{self.name}" if self.name else prefix.rstrip("/"),
+            constraint=prefix + self.constraint,
+            parts=tuple(prefix + part for part in self.parts),
+            states=tuple((prefix + path, port) for path, port in self.states),
         )
 
 

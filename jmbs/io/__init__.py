@@ -9,10 +9,11 @@ from jmbs.io.result import (
     RESULT_FILES,
     ResultFolderError,
     check_directory,
+    claimed,
     default_directory,
-    summarise,
     write_result,
 )
+from jmbs.io.summary import summarise
 
 __all__ = [
     "PLOT_FOLDER",
@@ -22,6 +23,7 @@ __all__ = [
     "ModelNotes",
     "ResultFolderError",
     "check_directory",
+    "claimed",
     "default_directory",
     "import_model",
     "is_model",

@@ -22,9 +22,11 @@ from jmbs.io.schema import (
     ConstraintSection,
     FrameSection,
     JointSection,
+    LawSection,
     LoadSection,
     SimulationSection,
     SpringDamperSection,
+    SpringSection,
     StoreSection,
     Table,
     UserForceSection,
@@ -32,7 +34,7 @@ from jmbs.io.schema import (
 from jmbs.io.schema_values import Section
 from jmbs.io.systems import add_connections, add_systems, drive_value
 from jmbs.io.tables import read_table
-from jmbs.io.user_types import FORCE, JOINT, make_user_object
+from jmbs.io.user_types import FORCE, JOINT, LAW, make_user_object
 from jmbs.io.yaml_reader import read_yaml
 from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
@@ -113,10 +115,10 @@ def _build(config: ConfigSection, file: Path) -> Mechanism:
     for name, load in config.loads.items():
         _add_load(mechanism, name, load, file.parent)
     for name, element in config.elements.items():
-        _add_element(mechanism, name, element)
+        _add_element(mechanism, name, element, file.parent)
     for name, constraint in config.constraints.items():
         _add_constraint(mechanism, name, constraint, file.parent)
-    add_systems(mechanism, config.systems)
+    add_systems(mechanism, config.systems, file.parent)
     add_connections(mechanism, config.connections, file.parent)
     mechanism.set_initial(
         joints={name: _given(values) for name, values in config.initial.joints.items()},
@@ -160,7 +162,7 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
     path = f"joints/{name}"
     kind: Any = section.type
     if ":" in section.type:
-        kind = make_user_object(path, section.type, section.parameters, JOINT)
+        kind = make_user_object(path, section.type, section.parameters, JOINT, folder)
     elif section.parameters is not None:
         wanted = f"no parameters: they belong to package.module:Name, not to {', '.join(JOINT_DIMENSIONS)}"
         raise ModelError(f"{path}/parameters", show(section.parameters), wanted)
@@ -174,11 +176,17 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
         section.axis,
         section.axis2,
         section.pitch,
-        None if section.spring is None else _given(section.spring),
+        _spring(f"{path}/spring", section.spring, folder),
         None if section.friction is None else _given(section.friction),
         _source(f"{path}/actuation", section.actuation, folder),
         None if section.motions is None else [_given(motion) for motion in section.motions],
     )
+
+
+def _spring(path: str, section: SpringSection | LawSection | None, folder: Path) -> Any:
+    if isinstance(section, LawSection):
+        return make_user_object(path, section.type, section.parameters, LAW, folder)
+    return None if section is None else _given(section)
 
 
 def _add_load(mechanism: Mechanism, name: str, section: LoadSection, folder: Path) -> None:
@@ -187,18 +195,23 @@ def _add_load(mechanism: Mechanism, name: str, section: LoadSection, folder: Pat
 
 
 def _add_element(
-    mechanism: Mechanism, name: str, section: SpringDamperSection | ConductionSection | UserForceSection
+    mechanism: Mechanism,
+    name: str,
+    section: SpringDamperSection | ConductionSection | UserForceSection,
+    folder: Path,
 ) -> None:
     if isinstance(section, SpringDamperSection):
         values = _given(section)
         del values["type"]
+        if isinstance(section.stiffness, LawSection):
+            values["stiffness"] = _spring(f"elements/{name}/stiffness", section.stiffness, folder)
         mechanism.add_spring_damper(name, **values)
         return
     if isinstance(section, ConductionSection):
         mechanism.add_conduction(name, section.a, section.b, section.conductance)
         return
     path = f"elements/{name}"
-    force = make_user_object(path, section.type, section.parameters, FORCE)
+    force = make_user_object(path, section.type, section.parameters, FORCE, folder)
     mechanism.add_force(name, section.body, force.wrench)
 
 

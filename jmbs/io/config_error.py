@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jmbs.errors import ModelError
+from jmbs.errors import ModelError, message_of, printable
 
 
 class ConfigError(ModelError):
@@ -23,6 +23,4 @@ class ConfigError(ModelError):
         self.file = file
         self.others = others
         more = f" (and {others} more error{'s' if others > 1 else ''})" if others else ""
-        place = f"{file}: {path}" if path else f"{file}"
-        message = f"{place}: found {found}, wanted {wanted}{more}"
-        self.args = (" ".join(message.splitlines()),)
+        self.args = (f"{printable(file)}: {message_of(path, found, wanted, more)}",)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from jmbs.errors import ModelError
+from jmbs.files import check_new_file, write_text
 from jmbs.io.export_parts import Parts, plain
 from jmbs.io.schema import SCHEMA
 from jmbs.io.tables import write_table
@@ -33,15 +34,12 @@ def write_config(
     file = Path(path)
     config, tables = _config_and_tables(mechanism, file.stem)
     for target in (file, *(file.parent / name for name in tables)):
-        if target.is_dir() or not target.parent.is_dir():
-            raise ModelError(str(target), "no place for a file", "a file in an existing folder")
-        if target.exists() and not force:
-            raise ModelError(str(target), "an existing file", "a new file, or --force")
+        check_new_file(target, force)
     for name, table in tables.items():
         write_table(file.parent / name, table)
     comment = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
     text = yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    file.write_text(comment + text, encoding="utf-8")
+    write_text(file, comment + text)
 
 
 def mechanism_config(mechanism: Mechanism) -> dict[str, Any]:

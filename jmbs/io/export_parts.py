@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Mechanism, SimulationSpec, TableSpec
+from jmbs.library.mechanics import Guess, Mechanism, SimulationSpec, TableSpec
 
 _SHARED = ("point", "direction", "radius", "axis")
 _CONSTRAINT_KEYS = {"no_slide": (*_SHARED, "frame"), "rolling": _SHARED, "perpendicular": (*_SHARED, "normal")}
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, numpy's numbers as Python's, other things as they are."""
+    """Arrays as lists, numpy's numbers as Python's, guesses as configs write them, other things as they are."""
+    if isinstance(value, Guess):
+        return {"guess": plain(value.value)}
     return np.asarray(value).tolist() if hasattr(value, "shape") else value
 
 
@@ -81,7 +83,10 @@ class Parts:
         if spec.motions is not None:
             entry["motions"] = [_given(vars(motion)) for motion in spec.motions]
         for key in ("spring", "friction"):
-            if (values := getattr(spec, key)) is not None:
+            values = getattr(spec, key)
+            if hasattr(values, "energy"):
+                entry[key] = self.as_read("joints", spec.name)[key]
+            elif values is not None:
                 entry[key] = _changed(values, tuple(vars(values)))
         if spec.actuation is not None:
             entry["actuation"] = self._constant_or_table(f"{spec.name}_actuation", spec.actuation)
@@ -97,6 +102,8 @@ class Parts:
     def spring_damper(self, spec: Any) -> dict[str, Any]:
         """A section of `elements`."""
         values = {field.name: plain(getattr(spec, field.name)) for field in dataclasses.fields(spec)}
+        if hasattr(spec.stiffness, "energy"):
+            values["stiffness"] = self.as_read("elements", spec.name)["stiffness"]
         return {"type": "spring_damper"} | {key: value for key, value in values.items() if key != "name"}
 
     def conduction(self, spec: Any) -> dict[str, Any]:

@@ -17,18 +17,19 @@ class ModelNotes(UserWarning):
     """What a robot description file says that is not simulated, or not as there."""
 
 
-def load(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Mechanism:
+def load(path: str | os.PathLike[str], overrides: Iterable[str] = (), root: str = "fixed") -> Mechanism:
     """The mechanism of a config, or of a URDF or MJCF file (`.urdf`, `.xml`, `.mjcf`), validated as a whole.
 
     `overrides`: `a.b=value` as `read_config` takes them; for a model they change the config that it stands for, which
-    is kept as `mechanism.config`. Notes on a model are one warning, `ModelNotes`; `read_model` returns them instead.
-    Raises `ConfigError`.
+    is kept as `mechanism.config`. `root`: how the root link of a URDF hangs on the ground, fixed or free. Notes on a
+    model are one warning, `ModelNotes`; `read_model` returns them instead. Raises `ConfigError`.
     """
     if not is_model(path):
         return read_config(path, overrides)
-    model = load_model(path, overrides)
+    model = load_model(path, overrides, root=root)
     if model.notes:
-        warnings.warn("\n".join([f"{path}: read with notes:", *model.notes]), ModelNotes, stacklevel=2)
+        lines = [f"{path}: read with notes:", *model.notes, model.left_out]
+        warnings.warn("\n".join(filter(None, lines)), ModelNotes, stacklevel=2)
     return model.mechanism
 
 
@@ -50,9 +51,11 @@ def import_model(
 ) -> tuple[Path, tuple[str, ...]]:
     """Writes the config of a URDF or MJCF file to `out`, by default `<name>.yaml`, with the notes as comments.
 
-    Returns the file and the notes. Raises `ModelError`; an existing file is refused unless `force`.
+    Returns the file and the notes, the last of them `ImportedModel.left_out`, if there is some. Raises `ModelError`; an
+    existing file is refused unless `force`.
     """
     model = load_model(path, fixed=fixed, root=root)
     file = Path(f"{model.mechanism.name}.yaml" if out is None else out)
-    write_config(model.mechanism, file, [f"From {Path(path).name}.", *model.notes], force)
-    return file, model.notes
+    notes = tuple(filter(None, (*model.notes, model.left_out)))
+    write_config(model.mechanism, file, [f"From {Path(path).name}.", *notes], force)
+    return file, notes

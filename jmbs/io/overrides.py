@@ -28,8 +28,8 @@ def apply_overrides(file: Path, config: dict[str, Any], overrides: Iterable[str]
         if not separator or not all(keys):
             raise ConfigError(file, "--set", show(override), "name.name=value, such as simulation.dt=1e-4")
         try:
-            value = parse_value(text)
-        except (yaml.YAMLError, RecursionError):
+            value = parse_value(file, text, "/".join(keys))
+        except yaml.YAMLError:
             raise ConfigError(file, "/".join(keys), f"{show(text)} from --set", "a YAML value") from None
         _set(file, config, keys, value)
 

@@ -10,6 +10,7 @@ from pydantic import Discriminator, Tag, model_validator
 from jmbs.io.schema_values import (
     NamedParts,
     Number,
+    NumberListOrGuess,
     NumberListOrMatrix,
     NumberOrList,
     Quaternion,
@@ -93,6 +94,25 @@ class SpringSection(Section):
     rest: NumberOrList | None = None
 
 
+class LawSection(Section):
+    """A spring's energy by a user's law, `type: package.module:Name`."""
+
+    type: Word
+    parameters: dict[str, Any] | None = None
+
+
+def _law_tag(value: Any) -> str:
+    return "<law>" if isinstance(value, LawSection) or (isinstance(value, dict) and "type" in value) else "<constant>"
+
+
+JointSpring = Annotated[
+    Annotated[LawSection, Tag("<law>")] | Annotated[SpringSection, Tag("<constant>")], Discriminator(_law_tag)
+]
+Stiffness = Annotated[
+    Annotated[LawSection, Tag("<law>")] | Annotated[Number, Tag("<constant>")], Discriminator(_law_tag)
+]
+
+
 class FrictionSection(Section):
     """Friction on a joint's velocity."""
 
@@ -126,7 +146,7 @@ class JointSection(Section):
     axis2: Vector3 | None = None
     pitch: Number | None = None
     motions: list[MotionSection] | None = None
-    spring: SpringSection | None = None
+    spring: JointSpring | None = None
     friction: FrictionSection | None = None
     actuation: CoordinateSource | None = None
     parameters: dict[str, Any] | None = None
@@ -150,7 +170,7 @@ class SpringDamperSection(Section):
     point_a: Vector3 = [0.0, 0.0, 0.0]
     b: Word
     point_b: Vector3 = [0.0, 0.0, 0.0]
-    stiffness: Number = 0.0
+    stiffness: Stiffness = 0.0
     damping: Number = 0.0
     length: Number = 0.0
     heats: Word = "environment"
@@ -276,7 +296,7 @@ class SystemSection(Section):
 class InitialJointSection(Section):
     """Part of a joint's initial state."""
 
-    q: NumberOrList | None = None
+    q: NumberListOrGuess | None = None
     v: NumberOrList | None = None
 
 

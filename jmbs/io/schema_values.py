@@ -64,8 +64,8 @@ def _number(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _refusal("a whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
+        raise _refusal("a whole number of at most 18 digits")
     return value
 
 
@@ -101,6 +101,13 @@ def _number_or_list(value: Any) -> Any:
     return value
 
 
+def _number_list_or_guess(value: Any) -> Any:
+    guessed = value["guess"] if isinstance(value, dict) and set(value) == {"guess"} else value
+    if not is_number(guessed) and not _is_list_of_numbers(guessed):
+        raise _refusal("a finite number, a list of finite numbers, or {guess: ...} with either")
+    return value
+
+
 def _number_list_or_matrix(value: Any) -> Any:
     is_matrix = isinstance(value, list) and all(_is_list_of_numbers(row) for row in value)
     if not is_number(value) and not _is_list_of_numbers(value) and not is_matrix:
@@ -123,6 +130,7 @@ Words = Annotated[list[str], PlainValidator(_words)]
 Vector3 = Annotated[list[float], _numbers(3)]
 Quaternion = Annotated[list[float], _numbers(4)]
 NumberOrList = Annotated[Any, PlainValidator(_number_or_list)]
+NumberListOrGuess = Annotated[Any, PlainValidator(_number_list_or_guess)]
 NumberListOrMatrix = Annotated[Any, PlainValidator(_number_list_or_matrix)]
 Vector2 = Annotated[list[float], _numbers(2)]
 NamedParts = BeforeValidator(_none_is_empty)

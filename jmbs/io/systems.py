@@ -14,10 +14,10 @@ from jmbs.library import SYSTEMS
 from jmbs.library.mechanics import Mechanism, nearest, show
 
 
-def add_systems(mechanism: Mechanism, sections: dict[str, SystemSection]) -> None:
-    """Adds every system of the section. Raises `ModelError` with paths below `systems`."""
+def add_systems(mechanism: Mechanism, sections: dict[str, SystemSection], folder: Path) -> None:
+    """Adds every system of the section; modules may be in `folder`. Raises `ModelError` with paths below `systems`."""
     for name, section in sections.items():
-        mechanism.add_system(name, make_system(f"systems/{name}", section))
+        mechanism.add_system(name, make_system(f"systems/{name}", section, folder))
 
 
 def add_connections(mechanism: Mechanism, sections: dict[str, ConnectionSection], folder: Path) -> None:
@@ -29,10 +29,10 @@ def add_connections(mechanism: Mechanism, sections: dict[str, ConnectionSection]
         mechanism.connect(name, section.ports, flow, effort)
 
 
-def make_system(path: str, section: SystemSection) -> Any:
+def make_system(path: str, section: SystemSection, folder: Path) -> Any:
     """A component or system by its type's name, or a pattern of such. Raises `ModelError` below `path`."""
     if section.type is None:
-        return _composite(path, section)
+        return _composite(path, section, folder)
     for key in ("systems", "connections", "ports"):
         if getattr(section, key):
             raise ModelError(f"{path}/{key}", f"{key} beside type {section.type}", f"either a type or {key}")
@@ -40,18 +40,18 @@ def make_system(path: str, section: SystemSection) -> Any:
     if ":" not in name:
         wanted = f"package.module:Name or the name of a system{nearest(section.type, SYSTEMS)}"
         raise ModelError(f"{path}/type", show(section.type), wanted)
-    made = make_user_object(path, name, section.parameters, SYSTEM)
+    made = make_user_object(path, name, section.parameters, SYSTEM, folder)
     interface_of(made, path)
     return made
 
 
-def _composite(path: str, section: SystemSection) -> System:
+def _composite(path: str, section: SystemSection, folder: Path) -> System:
     """A pattern: boxes from `systems`, junctions from `connections`, outer ports from `ports`."""
     if not section.systems:
         raise ModelError(path, "neither type nor systems", "a type, or systems with connections and ports")
     if section.parameters:
         raise ModelError(f"{path}/parameters", show(section.parameters), "a type that takes them")
-    boxes = {name: make_system(f"{path}/systems/{name}", inner) for name, inner in section.systems.items()}
+    boxes = {name: make_system(f"{path}/systems/{name}", inner, folder) for name, inner in section.systems.items()}
     for name, connection in section.connections.items():
         if connection.flow is not None or connection.effort is not None:
             raise ModelError(f"{path}/connections/{name}", "a drive inside a pattern", "drives at the outermost level")
@@ -68,5 +68,5 @@ def drive_value(path: str, value: Any, folder: Path) -> Any:
     if isinstance(value, Table):
         return read_table(path, folder / value.table, value.time, value.columns)
     if isinstance(value, UserFunction):
-        return make_user_object(path, value.type, value.parameters, FUNCTION)
+        return make_user_object(path, value.type, value.parameters, FUNCTION, folder)
     return value

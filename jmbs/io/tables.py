@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jmbs.errors import ModelError
+from jmbs.files import read_bytes, reason, replacing
 from jmbs.library.mechanics import TableSpec, is_number, nearest, show
 
 
@@ -19,15 +20,15 @@ def read_table(path: str, file: Path, time: str, columns: Sequence[str]) -> Tabl
     Raises `ModelError` naming file, column and row (rows counted as lines of the file, the header being row 1).
     """
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_bytes(file).decode("utf-8-sig")
     except FileNotFoundError:
         raise ModelError(f"{path}/table", f"no such file {file}", "a CSV file (relative to the config)") from None
     except IsADirectoryError:
         raise ModelError(f"{path}/table", f"the folder {file}", "a CSV file") from None
     except UnicodeDecodeError:
         raise ModelError(f"{path}/table", f"bytes in {file} that are not UTF-8 text", "a CSV file in UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}/table", f"{file}, which cannot be read ({error})", "a CSV file") from None
+    except OSError as error:
+        raise ModelError(f"{path}/table", f"{file}, which cannot be read ({reason(error)})", "a CSV file") from None
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     try:
         rows = [(reader.line_num, row) for row in reader if any(entry.strip() for entry in row)]
@@ -72,7 +73,7 @@ def _entry(path: str, file: Path, line: int, row: list[str], header: list[str], 
 
 def write_table(file: Path, table: TableSpec) -> None:
     """Writes a table as `read_table` reads it: columns `t`, `column1`, `column2`, ..."""
-    with file.open("w", encoding="utf-8", newline="") as stream:
+    with replacing(file) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["t", *(f"column{i + 1}" for i in range(table.values.shape[1]))])
         writer.writerows([time, *row] for time, row in zip(table.times.tolist(), table.values.tolist(), strict=True))

@@ -6,13 +6,14 @@ or a function that says it returns one. Nothing else is called while a config is
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jmbs.ephs import Environment, Role, System
 from jmbs.errors import ModelError
+from jmbs.io.modules_beside import import_beside
 from jmbs.library.mechanics import nearest
 
 
@@ -54,6 +55,7 @@ FUNCTION = UserKind(
     lambda x: inspect.isclass(x) and any("__call__" in vars(base) for base in x.__mro__),
     "a class whose objects are functions of time",
 )
+LAW = UserKind(lambda x: inspect.isclass(x) and callable(getattr(x, "energy", None)), "a class with energy(q) in J")
 SYSTEM = UserKind(
     _is_system,
     "a class with ports and one of energy, structure, ratio, onsager, or a function declared to return a System",
@@ -65,16 +67,17 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def make_user_object(path: str, type_name: str, parameters: dict[str, Any] | None, kind: UserKind) -> Any:
+def make_user_object(path: str, type_name: str, parameters: dict[str, Any] | None, kind: UserKind, folder: Path) -> Any:
     """`Name(**parameters)` from `package.module:Name`, if that makes an object of the kind.
 
+    Modules are looked for in `folder`, where the config is, before they are where Python finds them.
     Whatever the user's module or class raises becomes a `ModelError` below `path`, `SystemExit` too.
     """
     module_name, _, class_name = type_name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         raise ModelError(f"{path}/type", type_name, "package.module:Name")
     try:
-        module = importlib.import_module(module_name)
+        module = import_beside(folder, module_name)
     except (Exception, SystemExit) as error:  # a user's module may fail in any way
         found = f"{type_name}, whose module cannot be imported ({_first_line(error)})"
         raise ModelError(f"{path}/type", found, "package.module:Name of an importable module") from error

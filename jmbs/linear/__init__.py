@@ -9,7 +9,13 @@ from jmbs.linear.lapack import (
     orthogonal_basis,
     solve_definite,
 )
-from jmbs.linear.pseudo_inverse import pseudo_inverse, rank_tolerance, singular_values_of_directions
+from jmbs.linear.pseudo_inverse import (
+    damped_inverse,
+    pseudo_inverse,
+    rank_tolerance,
+    row_lengths,
+    singular_values_of_directions,
+)
 from jmbs.linear.saddle import (
     band_solver_of_many,
     definite_solver,
@@ -37,10 +43,12 @@ __all__ = [
     "lu_solve",
     "orthogonal_basis",
     "products",
+    "damped_inverse",
     "pseudo_inverse",
     "rank_tolerance",
     "saddle_solver",
     "seeds",
+    "row_lengths",
     "singular_values_of_directions",
     "solve_definite",
     "solve_saddle",

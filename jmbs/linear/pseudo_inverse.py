@@ -23,6 +23,17 @@ def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
     return (vt.T * inverse) @ u.T
 
 
+def damped_inverse(matrix: Float[Array, "m n"], damping: Float[Array, ""]) -> Float[Array, "n m"]:
+    """The inverse whose product `x` with a vector `b` makes `|matrix x - b|^2 + damping^2 |x|^2` least (Levenberg).
+
+    Singular values that count as zero for `pseudo_inverse` do so here. No derivative: for iterations.
+    """
+    u, s, vt = svd(matrix)
+    keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
+    inverse = jnp.where(keep, s, jnp.zeros_like(s)) / jnp.where(keep, s**2 + damping**2, jnp.ones_like(s))
+    return (vt.T * inverse) @ u.T
+
+
 def rank_tolerance(dtype) -> float:
     """Relative size below which a singular value of a unit-scaled matrix counts as zero."""
     return float(jnp.finfo(dtype).eps ** 0.65)
@@ -38,8 +49,13 @@ def _pseudo_inverse_jvp(primals, tangents):
     return P, -P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P
 
 
+def row_lengths(rows: Float[Array, "m n"]) -> Float[Array, " m"]:
+    """The Euclidean length of each row."""
+    return jnp.sqrt(jnp.sum(rows**2, axis=1))
+
+
 def singular_values_of_directions(rows: Float[Array, "m n"]) -> Float[Array, " k"]:
     """Those of the rows scaled to unit length; rows that are zero but for rounding stay."""
-    length = jnp.sqrt(jnp.sum(rows**2, axis=1, keepdims=True))
+    length = row_lengths(rows)[:, None]
     scaled = length > rank_tolerance(length.dtype) * jnp.max(length, initial=0.0)
     return singular_values(rows / jnp.where(scaled, length, jnp.ones_like(length)))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.linear import pseudo_inverse, singular_values_of_directions
+from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions
 from jmbs.multibody.closed_rates import by_group, seen_residuals
 from jmbs.multibody.constraints import constraint_matrices, multipliers_of
 from jmbs.multibody.couplings import (
@@ -46,13 +46,14 @@ if TYPE_CHECKING:
 class Seen(NamedTuple):
     """The reference state; efforts, see `effort_parts`; multipliers of all rows, of least norm; the rows' residuals;
     singular values of the constraint rows, descending, each row scaled to unit length (those of the tree's own joints,
-    and of loop joints along their tangents, are independent and count as one)."""
+    and of loop joints along their tangents, are independent and count as one); lengths of the other rows."""
 
     x: tuple[Array, ...]
     efforts: tuple[Array, ...]
     multipliers: Float[Array, " rows"]
     violation: Float[Array, " rows"]
     singular_values: Float[Array, " k"]
+    lengths: Float[Array, " m"]
 
 
 def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -80,7 +81,8 @@ def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
     geometry = geometry_of(dae, y, motion)
     multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype))
     efforts, violation = _efforts_and_violation(dae, t, geometry, jnp.zeros(0, dae.dtype))
-    return Seen(geometry.x, efforts, multipliers, violation, jnp.ones(layout.reactions.size, dae.dtype))
+    ones = jnp.ones(layout.reactions.size, dae.dtype)
+    return Seen(geometry.x, efforts, multipliers, violation, ones, jnp.zeros(0, dae.dtype))
 
 
 def _efforts_and_violation(
@@ -96,7 +98,8 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     layout = dae.layout
     geometry, push = geometry_with_change(dae, y)
     o = others(dae, t, geometry)
-    independent, mu = jnp.zeros(0, dae.dtype), None
+    independent = lengths = jnp.zeros(0, dae.dtype)
+    mu = None
     if push is not None:
         matrices = constraint_matrices(dae, t, y, geometry, push)
         rows = jnp.concatenate(matrices, axis=1)
@@ -107,12 +110,12 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     reaction = _reactions(dae, motion, less_loads(motion, wrench, loads))
     if mu is not None:
         reaction, multipliers = _least(dae, geometry, motion, rows, inverse, reaction, multipliers)
-        independent = singular_values_of_directions(rows)
+        independent, lengths = singular_values_of_directions(rows), row_lengths(rows)
         independent = jnp.pad(independent, (0, len(rows) - len(independent))) / independent[0]
     efforts, violation = _efforts_and_violation(dae, t, geometry, o.free)
     tangents = sum(group.rates.size for group in layout.loops)
     values = jnp.concatenate([jnp.ones(layout.reactions.size + tangents, dae.dtype), independent])
-    return Seen(geometry.x, efforts, _whole(dae, reaction, multipliers), violation, values)
+    return Seen(geometry.x, efforts, _whole(dae, reaction, multipliers), violation, values, lengths)
 
 
 def _taken(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from jmbs.ephs import Environment, FlatSystem, Quantity, Role, follows, role
+from jmbs.ephs import Environment, FlatSystem, Junctions, Role, follows, role
 from jmbs.errors import ModelError
 from jmbs.graphs import GROUND, SpanningTree, spanning_tree
 from jmbs.library.mechanics import (
@@ -18,6 +18,7 @@ from jmbs.library.mechanics import (
     Gravity,
     Ground,
     HolonomicConstraint,
+    JointLaw,
     JointPotential,
     KineticEnergy,
     LiePoisson,
@@ -86,7 +87,7 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     **Arguments:** `cut`: joints (by the path of their box) that shall close loops. The tree has the least freedom that
     is possible, so that loops are closed with few constraints. Raises `ModelError` for a cut that is no joint.
     """
-    at = _Junctions(flat)
+    at = Junctions(flat)
     momenta = [p for p, c in flat.components.items() if getattr(c, "state_from_effort", None) is not None]
     bodies = []
     for path in sorted(momenta):
@@ -104,7 +105,7 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     for path, port in at.storing(quantities):
         if path not in own:
             return f"{path}.{port} stores a {flat.components[path].ports[port].quantity.name} and is no rigid body's"
-    number = {at.junction[b.energy, "p"]: i for i, b in enumerate(bodies)}
+    number = {at.name[b.energy, "p"]: i for i, b in enumerate(bodies)}
     joints = [j for p in sorted(flat.components) if (j := _joint(at, p, number)) is not None]
     names = {j.constraint.removesuffix("/hc"): i for i, j in enumerate(joints)}
     for name in cut:
@@ -117,35 +118,7 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     return Recognised(tuple(bodies), tuple(joints), tree, known)
 
 
-class _Junctions:
-    """Which components meet where."""
-
-    def __init__(self, flat: FlatSystem):
-        self.flat = flat
-        self.junction = {pair: j.name for j in flat.junctions for pair in j.ports}
-        self.ports = {j.name: j.ports for j in flat.junctions}
-        self.outer = {j.name: j.outer for j in flat.junctions}
-
-    def of_class(self, junction: str, kind) -> list[tuple[str, str]]:
-        return [(path, port) for path, port in self.ports[junction] if follows(self.flat.components[path], kind)]
-
-    def acting(self, junction: str, but: Collection[str]) -> list[str]:
-        """What exchanges power there, `but` these components: power ports of others, and drives."""
-        ports = [(path, port) for path, port in self.ports[junction] if path not in but]
-        drives = [f"inputs/{port}" for port in self.outer[junction] if port in self.flat.drives]
-        return drives + [f"{path}.{port}" for path, port in ports if self.flat.components[path].ports[port].power]
-
-    def storing(self, quantities: Collection[Quantity]) -> list[tuple[str, str]]:
-        """The ports of storages that hold one of these quantities."""
-        storages = [(p, c) for p, c in self.flat.components.items() if role(c) is Role.STORAGE]
-        return [(path, name) for path, c in storages for name, port in c.ports.items() if port.quantity in quantities]
-
-    def only(self, junction: str, kind) -> tuple[str, str] | None:
-        found = self.of_class(junction, kind)
-        return found[0] if len(found) == 1 else None
-
-
-def _body(at: _Junctions, path: str) -> BodyParts | str | None:
+def _body(at: Junctions, path: str) -> BodyParts | str | None:
     component = at.flat.components[path]
     if isinstance(component, ReducedKineticEnergy):
         return f"{path} belongs to a particle or a rod"
@@ -153,11 +126,11 @@ def _body(at: _Junctions, path: str) -> BodyParts | str | None:
         return None
     if component.group != SE3:
         return f"{path} is kept on {component.group.name}, which only the absolute formulation does"
-    junction = at.junction[path, "p"]
+    junction = at.name[path, "p"]
     coupling, gyroscope = at.only(junction, PotentialKineticCoupling), at.only(junction, LiePoisson)
     if coupling is None or gyroscope is None:
         return f"{path} has no gyroscopic term or no configuration of its own"
-    pose = at.junction[coupling[0], at.flat.components[coupling[0]].names[0]]
+    pose = at.name[coupling[0], at.flat.components[coupling[0]].names[0]]
     gravity = at.only(pose, Gravity)
     if gravity is None:
         return f"{path} has another potential energy than its weight"
@@ -167,30 +140,30 @@ def _body(at: _Junctions, path: str) -> BodyParts | str | None:
     return BodyParts(path, gravity[0], coupling[0], gyroscope[0])
 
 
-def _joint(at: _Junctions, path: str, number: dict[str, int]) -> JointParts | None:
+def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | None:
     constraint = at.flat.components[path]
     if not follows(constraint, HolonomicConstraint):
         return None
     offsets, ends = [], []
     for port in ("p_j1", "p_j2"):
-        offset = at.only(at.junction[path, port], Offset)
+        offset = at.only(at.name[path, port], Offset)
         if offset is None:
             return None
-        far = at.junction[offset[0], "p"]
+        far = at.name[offset[0], "p"]
         if far not in number and at.only(far, Ground) is None:
             return None
         offsets.append(offset[0])
         ends.append(number.get(far, GROUND))
-    rate, place = at.junction[path, "p_r"], at.junction[path, "q_r"]
+    rate, place = at.name[path, "p_r"], at.name[path, "q_r"]
     coupling = at.only(rate, PotentialKineticCoupling)
     if coupling is None or ends[1] == GROUND:
         return None
     prescribed = any(hasattr(at.flat.drives.get(port), "effort") for port in at.outer[rate])
     stored = any(role(at.flat.components[p]) is Role.STORAGE for p, _ in at.ports[rate])
     friction = at.only(rate, (Friction, ViscousFriction))
-    if friction is not None and at.only(at.junction[friction[0], "s"], Environment) is None:
+    if friction is not None and at.only(at.name[friction[0], "s"], Environment) is None:
         friction = None
-    spring = at.only(place, (NoPotential, JointPotential))
+    spring = at.only(place, (NoPotential, JointPotential, JointLaw))
     if at.acting(place, (coupling[0], *(() if spring is None else spring[:1]))):
         return None
     empty = at.only(place, NoPotential)

@@ -1,9 +1,11 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
 from jmbs.simulation.batch import map_batch, use_all_cores
+from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
+from jmbs.simulation.misses import chosen_by_assembly
 from jmbs.simulation.model import Model
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.speed import measure_speed
@@ -16,6 +18,7 @@ from jmbs.simulation.variational import AppliedForces, applied_forces, variation
 
 __all__ = [
     "AppliedForces",
+    "BrokenLaw",
     "JointCoordinates",
     "Labels",
     "Model",
@@ -27,6 +30,7 @@ __all__ = [
     "Trajectory",
     "applied_forces",
     "compile",
+    "chosen_by_assembly",
     "continuous_quaternions",
     "is_successful",
     "map_batch",

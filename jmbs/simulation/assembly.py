@@ -1,41 +1,49 @@
 """Initial states: from partial data to positions and velocities that meet every constraint.
 
 Bodies are first placed along the joints, starting from the ground and from bodies whose pose is given; other states
-start where they are given. What closed loops or contradictory data leave over is removed by Gauss-Newton steps of least
-norm on the closures together with the given poses. The iteration carries no derivatives; where some are wanted two more
-steps after it do, so gradients are those of the converged equations and run through assembly.
+start where they are given. What closed loops or contradictory data leave over is removed by damped Gauss-Newton steps
+of least norm on the closures together with the given poses: joints end near to where they started. The iteration
+carries no derivatives; where some are wanted two more steps after it do, so gradients are those of the converged
+equations and run through assembly.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.library.mechanics import place_along_joints
+from jmbs.library.mechanics import FoundJoint, place_along_joints
 from jmbs.lie import SO3, quaternion_to_rotation
-from jmbs.linear import pseudo_inverse
+from jmbs.linear import damped_inverse, pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
 from jmbs.simulation.mechanics import component
+from jmbs.simulation.misses import Misses
 from jmbs.simulation.state import State, identity_state
-from jmbs.simulation.tree_assembly import assemble_open_tree, is_open_tree
+from jmbs.simulation.tree_assembly import assemble_open_tree, is_open_tree, pose_of
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
-MAX_STEPS = 50
+MAX_STEPS = 100
 SMOOTH_STEPS = 2
+MAX_TURN = 0.3
+"""Largest angle, rad, of one step of assembly: larger ones jump to other branches, or wind."""
+DAMPING = 0.1
+"""Levenberg's damping by the size of what is left to close, so that steps near singular places stay short."""
+BODIES_MOVE, GUESSES_MOVE = 30.0, 0.1
+"""How readily bodies, and guessed joint coordinates, move beside joint coordinates of which nothing is said."""
 POSE_WEIGHT = 1e-4
 """Weight of given body poses beside closures: where they contradict each other by rounding, the closures win."""
 
 
-def assemble(model: Model, differentiable: bool = True) -> tuple[State, dict[str, Any]]:
-    """The consistent initial state, and by how much constraints and given values are missed, by path.
+def assemble(model: Model, differentiable: bool = True) -> tuple[State, Misses]:
+    """The consistent initial state, and by how much constraints and given values are missed.
 
     Given joint coordinates are kept exactly, given body poses and other states as far as the constraints allow. Joint
     rates that are neither given nor forced are as small as possible (zero in a tree).
@@ -49,10 +57,10 @@ def assemble(model: Model, differentiable: bool = True) -> tuple[State, dict[str
     entries, rate_gap, rate_miss = assembled_velocities(model, x) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
     state = _replaced(State(x, tuple(b.junctions for b in model.dae.plan.blocks)), entries)
-    misses = {path: _largest(gap[r], rate_gap[r]) for path, r in _constraint_rows(model).items()}
+    misses = _constraint_misses(model, gap, rate_gap)
     position_misses |= _state_misses(model, state)
-    for path in sorted(position_misses.keys() | rate_miss.keys()):
-        misses[path] = _largest(*(m[path] for m in (position_misses, rate_miss) if path in m))
+    for path, units in (*position_misses.items(), *rate_miss.items()):
+        misses[path] = misses.get(path, {}) | {unit: _largest(values) for unit, values in units.items()}
     return state, misses
 
 
@@ -64,144 +72,195 @@ def _replaced(state: State, entries: dict[str, Array]) -> State:
     return State(blocks, state.names)
 
 
-def _largest(*arrays: Array) -> Array:
-    return jnp.max(jnp.abs(jnp.concatenate([a.ravel() for a in arrays])), initial=0.0)
+def _largest(values: Array) -> Array:
+    return jnp.max(jnp.abs(values), initial=0.0)
 
 
-def _constraint_rows(model: Model) -> dict[str, np.ndarray]:
-    """Rows of the multipliers by what a message calls their owner: joints, then other constraint components by path."""
-    plan, layout = model.dae.plan, model.layout
-    rows = {}
-    for batch in plan.batches:
-        if batch.multipliers.shape[1]:
-            for path, own in zip(batch.paths, batch.multipliers, strict=True):
-                owner = path.removesuffix("/hc")
-                rows[f"joints/{owner}" if owner in layout.joints else path] = own
-    return rows | {f"inputs/{port}": own for port, own in plan.driven_rows.items()}
+def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
+    """Of joints, then of other constraint components by path, and of drives that prescribe a motion."""
+    plan, parts = model.dae.plan, model.layout.parts
+    names = {joint.constraint: f"joints/{joint.name}" for joint in parts.joints}
+    units = {joint.constraint: ["rad"] * 3 + ["m"] * 3 for joint in parts.joints}
+    for constraint in parts.constraints:
+        of_rows = ["rad" if name == "torque" else "m" for name in constraint.multipliers]
+        for path in constraint.components:
+            batch, member = plan.member_of[path]
+            units[path] = [of_rows.pop(0) for _ in plan.batches[batch].multipliers[member]]
+    rows = {path: own for b in plan.batches for path, own in zip(b.paths, b.multipliers, strict=True) if own.size}
+    rows |= {f"inputs/{port}": own for port, own in plan.driven_rows.items()}
+    misses: Misses = {}
+    for path, own in rows.items():
+        of_rows = np.array(units.get(path, [""] * len(own)))
+        entry = misses[names.get(path, path)] = {}
+        for unit in dict.fromkeys(of_rows):
+            entry[str(unit)] = _largest(gap[own[of_rows == unit]])
+            entry[f"{unit}/s" if unit else "rate"] = _largest(rate_gap[own[of_rows == unit]])
+    return misses
 
 
 def _start(model: Model) -> tuple[Array, ...]:
     """Bodies placed along the joints, joints as given, as gears make them of these, or neutral; nothing moves."""
-    dae, layout, plan = model.dae, model.layout, model.layout.placement
-    state = identity_state(dae)
-    for name, values in model.initial.get("states", {}).items():
-        state = state.replace(name, values["value"])
-    if plan is None:
-        return state.blocks
-    motions = [component(dae, f"{name}/hc").motion for name in layout.joints]
-    parents, children = ([component(dae, f"{name}/{o}").frame for name in layout.joints] for o in ("o1", "o2"))
-    given = model.initial.get("joints", {})
-    q = []
-    for name, motion in zip(layout.joints, motions, strict=True):
-        value = given.get(name, {}).get("q")
-        group = motion.group
-        q.append(group.identity(model.dtype) if value is None else group.from_coordinates(value))
+    dae, layout = model.dae, model.layout
+    parts, state = layout.parts, identity_state(dae)
+    states = {name: entry["value"] for name, entry in model.initial.get("states", {}).items()}
+    for name, value in states.items():
+        state = state.replace(name, value)
+    motions = [component(dae, joint.constraint).motion for joint in parts.joints]
+    before, after = ([component(dae, joint.offsets[end]).frame for joint in parts.joints] for end in (0, 1))
+    q = [_element(model, joint, states) for joint in parts.joints]
     for step in layout.gear_steps:
         gear, ends = component(dae, step.gear), (q[step.driver], q[step.joint])
         if step.forward:
             q[step.joint] = gear.following(*ends)
         else:
             q[step.driver] = gear.leading(*ends)
-    poses = place_along_joints(plan, motions, parents, children, q, model.initial["bodies"], model.dtype)
-    for name, pose in zip(layout.bodies, poses, strict=True):
-        state = state.replace(dae.plan.junction_of[f"{name}/pe", "q"], pose)
-    for name, element in zip(layout.joints, q, strict=True):
-        state = state.replace(dae.plan.junction_of[f"{name}/pe", "q_r"], element)
-    return _with_nested_bodies(model, state).blocks
+    poses = place_along_joints(layout.placement, motions, before, after, q, _given_poses(model, states), model.dtype)
+    for body, pose in zip(parts.bodies, poses, strict=True):
+        state = state.replace(body.pose, pose)
+    for joint, element in zip(parts.joints, q, strict=True):
+        state = state.replace(joint.coordinates, element)
+    return state.blocks
 
 
-def _with_nested_bodies(model: Model, state: State) -> State:
-    """The state with bodies of added systems placed along the tree, but for poses that are given."""
-    if model.tree is None:
-        return state
-    poses = model.dae.plan.blocks[model.tree.poses[0]].junctions
-    own = {model.dae.plan.junction_of[f"{name}/pe", "q"] for name in model.layout.bodies}
-    nested = [name for name in poses if name not in own | model.initial.get("states", {}).keys()]
-    if not nested:
-        return state
-    placed = assemble_open_tree(model)
-    for name in nested:
-        state = state.replace(name, placed[name])
-    return state
+def _element(model: Model, joint: FoundJoint, states: dict[str, Array]) -> Array:
+    """Where a joint starts: as given or guessed, or neutral."""
+    given = model.initial.get("joints", {}).get(joint.name, {})
+    value = given.get("q", given.get("guess"))
+    if value is not None:
+        return joint.group.from_coordinates(value)
+    return states.get(joint.coordinates, joint.group.identity(model.dtype))
 
 
-def _position_misses(model: Model, x) -> dict[str, Array]:
+def _given_poses(model: Model, states: dict[str, Array]) -> dict[str, Array]:
+    """Poses (3, 4) that are given by a body's name, at the origin or unturned where half of it is, or as states."""
+    poses = {body.name: states[body.pose] for body in model.layout.parts.bodies if body.pose in states}
+    for name, given in model.initial.get("bodies", {}).items():
+        if {"position", "quaternion"} & given.keys():
+            poses[name] = pose_of(given, model.dtype)
+    return poses
+
+
+def _position_misses(model: Model, x) -> dict[str, dict[str, Array]]:
     """By how much given body poses, and given states that position-level constraints look at, are missed, by path."""
     state = State(x, tuple(b.junctions for b in model.dae.plan.blocks))
-    result = {}
+    result: dict[str, dict[str, Array]] = {}
     for name, given in model.initial.get("bodies", {}).items():
-        pose = state[model.dae.plan.junction_of[f"{name}/pe", "q"]]
-        parts = [jnp.zeros(0, model.dtype)]
-        if given.get("position") is not None:
-            parts.append(pose[:, 3] - given["position"])
-        if given.get("quaternion") is not None:
+        pose, missed = state[model.layout.body(name).pose], {}
+        if "position" in given:
+            missed["m"] = pose[:, 3] - given["position"]
+        if "quaternion" in given:
             wanted = quaternion_to_rotation(given["quaternion"])
-            parts.append(SO3.log(SO3.compose(SO3.inverse(wanted), pose[:, :3])))
-        result[f"initial/bodies/{name}"] = jnp.concatenate(parts)
+            missed["rad"] = SO3.log(SO3.compose(SO3.inverse(wanted), pose[:, :3]))
+        result[f"initial/bodies/{name}"] = missed
     plan = model.dae.plan
     looked_at = {name for block in plan.configuration_blocks for name in plan.blocks[block].junctions}
     return result | _state_misses(model, state, looked_at & model.initial.get("states", {}).keys())
 
 
-def _state_misses(model: Model, state: State, names: Iterable[str] | None = None) -> dict[str, Array]:
+def _state_misses(model: Model, state: State, names: Iterable[str] | None = None) -> dict[str, dict[str, Array]]:
     """By how much given states (and velocities, in blocks of momenta) had to move, by path; all, or those `names`."""
     given = model.initial.get("states", {})
     spaces = {name: b.space for b in model.dae.plan.blocks for name in b.junctions}
     return {
-        f"initial/states/{name}": spaces[name].log(
-            spaces[name].compose(spaces[name].inverse(given[name]["value"]), state[name])
-        )
+        f"initial/states/{name}": {
+            "": spaces[name].log(spaces[name].compose(spaces[name].inverse(given[name]["value"]), state[name]))
+        }
         for name in (given if names is None else sorted(names))
     }
 
 
 def _solve_positions(
     model: Model, start: tuple[Array, ...], differentiable: bool
-) -> tuple[tuple[Array, ...], Array, dict[str, Array]]:
+) -> tuple[tuple[Array, ...], Array, dict[str, dict[str, Array]]]:
     """Positions that meet closures and given poses, and by how much they miss either."""
     dae, plan = model.dae, model.dae.plan
-    given = model.initial.get("joints", {})
-    fixed = [n for n in model.layout.joints if given.get(n, {}).get("q") is not None]
-    moving = plan.configuration_slots.copy()
-    for name in fixed:
-        moving[plan.slots[plan.junction_of[f"{name}/pe", "q_r"]]] = False
-    slots = np.flatnonzero(moving)
+    scale = _scales(model)
+    slots = np.flatnonzero(scale)
     if slots.size == 0 or not plan.closures:
         return start, dae.closures(start), _position_misses(model, start)
     wanted = jax.eval_shape(functools.partial(_position_misses, model), start)
-    sizes = plan.n_rows, *(miss.shape[0] for miss in wanted.values())
-    steps, tolerance = jnp.asarray(np.eye(plan.n_stored)[slots], model.dtype), 10 * float(jnp.finfo(model.dtype).eps)
+    misses, structure = jax.tree.flatten(wanted)
+    sizes = plan.n_rows, *(miss.shape[0] for miss in misses)
+    steps = jnp.asarray(np.diag(scale)[slots], model.dtype)
+    angles, tolerance = jnp.asarray(_angles(model), model.dtype), 10 * float(jnp.finfo(model.dtype).eps)
 
     def equations(x):
-        return jnp.concatenate([dae.closures(x), *(POSE_WEIGHT * miss for miss in _position_misses(model, x).values())])
+        misses = jax.tree.leaves(_position_misses(model, x))
+        return jnp.concatenate([dae.closures(x), *(POSE_WEIGHT * miss for miss in misses)])
 
-    def gauss_newton(x, last):
-        """The state after a step, unless it is the `last` one; how large the step is, and the equations before."""
+    def linearised(x):
         value, push = jax.linearize(equations, x)
-        matrix = jax.vmap(lambda step: push(dae.lift(x, step)), out_axes=1)(steps)
-        delta = -pseudo_inverse(matrix) @ value
-        moved = jax.tree.map(lambda a, b: jnp.where(last, a, b), x, dae.retract(x, delta @ steps))
-        return moved, jnp.max(jnp.abs(delta)), value
+        return value, jax.vmap(lambda step: push(dae.lift(x, step)), out_axes=1)(steps)
+
+    def moved(x, step, last):
+        return jax.tree.map(lambda a, b: jnp.where(last, a, b), x, dae.retract(x, step))
 
     def iterate(carry):
         x, _, count, settled = carry
-        x, size, value = jax.tree.map(jax.lax.stop_gradient, gauss_newton(x, settled == SMOOTH_STEPS + 1))
-        small = (settled > 0) | (size <= tolerance) | (count + 1 == MAX_STEPS)
-        return x, value, count + 1, settled + small.astype(settled.dtype)
+        value, matrix = linearised(x)
+        inverse = damped_inverse(matrix, DAMPING * jnp.sqrt(jnp.sum(value**2)))
+        step = -(inverse @ value) @ steps
+        step = step * jnp.minimum(1.0, MAX_TURN / jnp.max(jnp.abs(step) * angles, initial=MAX_TURN))
+        x = jax.tree.map(jax.lax.stop_gradient, moved(x, step, settled == SMOOTH_STEPS + 1))
+        small = (settled > 0) | (jnp.max(jnp.abs(step)) <= tolerance) | (count + 1 == MAX_STEPS)
+        return x, jax.lax.stop_gradient(value), count + 1, settled + small.astype(settled.dtype)
 
     frozen, nothing = jax.tree.map(jax.lax.stop_gradient, start), jnp.asarray(0)
     first = frozen, jnp.zeros(sum(sizes), model.dtype), nothing, nothing
     x, value, _, _ = jax.lax.while_loop(lambda carry: carry[-1] < SMOOTH_STEPS + 2, iterate, first)
+    x = _unwound(model, frozen, x)
     if differentiable:
 
         def smooth(carry, last):
-            moved, _, value = gauss_newton(carry[0], last)
-            return (moved, value), None
+            x, _ = carry
+            value, matrix = linearised(x)
+            return (moved(x, -(pseudo_inverse(matrix) @ value) @ steps, last), value), None
 
         again = _transport(model, start, frozen, x), value
         (x, value), _ = jax.lax.scan(smooth, again, jnp.arange(SMOOTH_STEPS + 1) == SMOOTH_STEPS)
     gap, *misses = jnp.split(value, np.cumsum(sizes)[:-1])
-    return x, gap, {path: miss / POSE_WEIGHT for path, miss in zip(wanted, misses, strict=True)}
+    return x, gap, jax.tree.unflatten(structure, [miss / POSE_WEIGHT for miss in misses])
+
+
+def _scales(model: Model) -> np.ndarray:
+    """How readily each slot moves where closures demand it: not at all where it is given, little where it is guessed,
+    and more readily than joints do the bodies, which follow them."""
+    plan = model.dae.plan
+    given, states = (model.initial.get(section, {}) for section in ("joints", "states"))
+    scale = np.where(plan.configuration_slots, BODIES_MOVE, 0.0)
+    for joint in model.layout.parts.joints:
+        entry, slots = given.get(joint.name, {}), plan.slots[joint.coordinates]
+        fixed = "q" in entry or joint.coordinates in states
+        scale[slots] *= (0.0 if fixed else GUESSES_MOVE if "guess" in entry else 1.0) / BODIES_MOVE
+    return scale
+
+
+def _angles(model: Model) -> np.ndarray:
+    """One for the angles among the slots, zero for the others."""
+    plan = model.dae.plan
+    angles = np.zeros(plan.n_stored)
+    for body in model.layout.parts.bodies:
+        angles[plan.slots[body.pose][:3]] = 1.0
+    for joint in model.layout.parts.joints:
+        angles[plan.slots[joint.coordinates]] = [unit == "rad/s" for unit in joint.names.v_units]
+    return angles
+
+
+def _unwound(model: Model, start: tuple[Array, ...], x: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Angles of joints that turn freely, less full turns: within half a turn of where they started."""
+    plan, parts = model.dae.plan, model.layout.parts
+    geared = {name for gear in parts.gears for name, _ in (gear.driver, gear.driven)}
+    turning = {
+        joint.coordinates: [unit == "rad/s" for unit in joint.names.v_units]
+        for joint in parts.joints
+        if joint.type in ("revolute", "cylindrical", "universal", "composite") and joint.name not in geared
+    }
+    result = []
+    for block, a, b in zip(plan.blocks, start, x, strict=True):
+        turns = np.array([turning.get(name, np.zeros(block.space.dim, bool)) for name in block.junctions])
+        turn = jnp.asarray(2 * np.pi * turns, b.dtype)
+        result.append(b + turn * jnp.round((a - b) / (2 * np.pi)) if turns.any() else b)
+    return tuple(result)
 
 
 def _transport(model: Model, start, frozen, end) -> tuple[Array, ...]:
@@ -219,8 +278,8 @@ def _element_lengths(model: Model, x) -> dict[str, Array]:
     plan = model.dae.plan
     state = State(x, tuple(b.junctions for b in plan.blocks))
     entries = {}
-    for name in model.layout.elements:
-        line = component(model.dae, f"{name}/line")
-        poses = {q: state[plan.junction_of[f"{name}/line", q]] for q in ("q_a", "q_b") if q in line.ports}
-        entries[plan.junction_of[f"{name}/pe", "l"]] = line.length(poses)[None]
+    for element in model.layout.parts.elements:
+        line = component(model.dae, element.line)
+        poses = {q: state[plan.junction_of[element.line, q]] for q in ("q_a", "q_b") if q in line.ports}
+        entries[element.length] = line.length(poses)[None]
     return entries

@@ -40,8 +40,10 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
     **Arguments:** `batch`: a pytree of arrays with equal leading axes, as those of all results.
 
-    Raises `ModelError` for a batch without members or with different leading axes.
+    Raises `ModelError` for a batch without members or with different leading axes, and for what is no function.
     """
+    if not callable(function):
+        raise ModelError("function", f"a {type(function).__name__}", "a function of one member")
     sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(batch)}
     if len(sizes) != 1 or sizes <= {(), (0,)}:
         found = "leading axes " + ", ".join(str(s[0]) if s else "none" for s in sorted(sizes)) if sizes else "no array"

@@ -8,18 +8,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jmbs.arrays import resolve_dtype
 from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined, validate
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Mechanism, Parameter, SimulationSpec, parameter_table, show
+from jmbs.library.mechanics import (
+    Mechanism,
+    Parameter,
+    SimulationSpec,
+    array_fields,
+    find_parts,
+    parameter_table,
+    show,
+    with_joint_closures,
+)
 from jmbs.linear import rank_tolerance
 from jmbs.multibody import make_layout, recognise
-from jmbs.simulation.mechanics import MechanicalLayout, initial_states, initial_values, layout_of, state_shapes
+from jmbs.simulation.mechanics import initial_states, initial_values, layout_of, refuse_given_twice, state_shapes
 from jmbs.simulation.model import Model, given_state
+from jmbs.simulation.motion_view import with_names
 from jmbs.simulation.state import to_internal
 
 
@@ -35,27 +44,77 @@ def compile(
 
     **Arguments:**
 
-    - `system`: a `Mechanism` (built, or read by `jmbs.load`), or any `jmbs.ephs` system.
+    - `system`: a `Mechanism` (built, or read by `jmbs.load`), or any `jmbs.ephs` system. Bodies, joints and other
+      mechanical parts are found in either, at any depth, and named by the path of their box.
     - `dtype`: of all arrays; None takes the config's precision (mechanism) or JAX's default.
-    - `initial`, `environment_temperature` (K), `settings`, `name`: for `jmbs.ephs` systems, whose initial states are
-      given by junction name; a mechanism brings its own.
+    - `initial`, `environment_temperature` (K), `settings`, `name`: for `jmbs.ephs` systems; a mechanism brings its own.
+      Initial states are given by junction name, those of joints and bodies also as `Mechanism.set_initial` takes them,
+      in sections `joints` and `bodies`.
 
     Raises `ModelError` for a wrong model, before anything is traced.
     """
     if isinstance(system, Mechanism):
+        for key, value in {"initial": initial, "settings": settings}.items():
+            if value is not None:
+                raise ModelError(key, show(value), "none beside a Mechanism, which brings its own")
         return _compile_mechanism(system, dtype)
     if not isinstance(system, System):
-        raise ModelError("system", show(system), "a Mechanism or a jmbs.ephs System")
+        wanted = "a Mechanism or a jmbs.ephs System" + ("; jmbs.load reads files" if isinstance(system, str) else "")
+        raise ModelError("system", show(system) if isinstance(system, str) else f"a {type(system).__name__}", wanted)
+    if settings is not None and not isinstance(settings, SimulationSpec):
+        raise ModelError("settings", show(settings), "a SimulationSpec")
     resolved = resolve_dtype(dtype)
-    flat = flatten(system)
-    validate(flat)
-    dae = reference_dae(flat, environment_temperature, resolved)
-    shapes = state_shapes(dae)
-    layout = MechanicalLayout.empty(shapes)
     settings = settings or SimulationSpec(precision=resolved.name)
-    given = {"states": initial_states(dae, shapes, initial or {})}
-    model = Model(dae, given, layout, settings, _field_parameters(dae), name)
-    return _with_kind(model)
+    given = dict(initial or {})
+    sections = {key: given.pop(key) for key in ("joints", "bodies") if isinstance(given.get(key), Mapping)}
+    model = _planned(
+        system, resolved, environment_temperature, settings, name, {**sections, "states": given}, "initial"
+    )
+    table = _field_parameters(model.dae)
+    return _with_kind(dataclasses.replace(model, table=table))
+
+
+def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
+    settings = mechanism.simulation
+    resolved = resolve_dtype(settings.precision if dtype is None else dtype)
+    initial = {"joints": mechanism.initial_joints, "bodies": mechanism.initial_bodies}
+    initial["states"] = mechanism.initial_states
+    temperature, name, systems = mechanism.environment_temperature, mechanism.name, mechanism.systems
+    model = _planned(mechanism.system(), resolved, temperature, settings, name, initial, "initial/states", systems)
+    table = (*parameter_table(mechanism), *_field_parameters(model.dae, systems))
+    model = dataclasses.replace(model, table=table, config_json=json.dumps(mechanism.config, default=str))
+    # The rows of joints fix all free efforts; only other systems can leave some open.
+    return _with_kind(model) if systems else model
+
+
+def _planned(
+    system: System,
+    dtype: np.dtype,
+    temperature: float,
+    settings: SimulationSpec,
+    name: str,
+    initial: Mapping[str, Mapping[str, Any]],
+    states_path: str,
+    systems: Iterable[str] = (),
+) -> Model:
+    """The model of a system, still without named parameters.
+
+    **Arguments:** `initial`: sections `joints`, `bodies` and `states`; `states_path` of the last, for messages;
+    `systems`: boxes that a mechanism holds beside its own parts.
+    """
+    flat = flatten(system)
+    parts = find_parts(flat)
+    flat = dataclasses.replace(with_joint_closures(flat, parts), drives=with_names(flat, parts))
+    validate(flat)
+    recognised = recognise(flat, settings.cut_joints)
+    known = () if isinstance(recognised, str) else recognised.known
+    dae = reference_dae(flat, temperature, dtype, apart=known)
+    given = initial_values(parts, initial.get("joints", {}), initial.get("bodies", {}), dtype)
+    given["states"] = initial_states(dae, state_shapes(dae, parts), initial["states"], states_path)
+    refuse_given_twice(parts, given)
+    layout = layout_of(dae, parts, given, systems)
+    tree, reason = (None, recognised) if isinstance(recognised, str) else (make_layout(flat, dae.plan, recognised), "")
+    return Model(dae, given, layout, settings, (), name, tree=tree, without_tree=reason)
 
 
 def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> tuple[Parameter, ...]:
@@ -63,11 +122,8 @@ def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> 
     rows = []
     for batch, component in zip(dae.plan.batches, dae.components, strict=True):
         paths = [p for p in batch.paths if boxes is None or p.split("/")[0] in boxes]
-        for keys, leaf in jax.tree_util.tree_flatten_with_path(component)[0]:
-            names = [getattr(k, "name", None) for k in keys]
-            if eqx.is_inexact_array(leaf) and all(names):
-                field = ".".join(str(n) for n in names)
-                rows += [Parameter(f"{p}/{field.replace('.', '/')}", "1", ((p, field),)) for p in paths]
+        for field in array_fields(component):
+            rows += [Parameter(f"{p}/{field.replace('.', '/')}", "1", ((p, field),)) for p in paths]
     return tuple(rows)
 
 
@@ -94,23 +150,3 @@ def _with_kind(model: Model) -> Model:
         raise ModelError(f"junctions/{junction}", found, "a storage, constraint, resistance or drive that fixes it")
     reason = "its constraints do not fix all efforts at junctions without storage"
     return dataclasses.replace(model, dae=general, tree=None, without_tree=reason)
-
-
-def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
-    resolved = resolve_dtype(mechanism.simulation.precision if dtype is None else dtype)
-    system = mechanism.system()
-    flat = flatten(system)
-    validate(flat)
-    recognised = recognise(flat, mechanism.simulation.cut_joints)
-    known = () if isinstance(recognised, str) else recognised.known
-    dae = reference_dae(flat, mechanism.environment_temperature, resolved, apart=known)
-    layout = layout_of(mechanism, dae)
-    initial = initial_values(mechanism, resolved) | {
-        "states": initial_states(dae, dict(layout.state_shapes), mechanism.initial_states, "initial/states")
-    }
-    table = (*parameter_table(mechanism), *_field_parameters(dae, mechanism.systems))
-    config_json = json.dumps(mechanism.config, default=str)
-    tree, reason = (None, recognised) if isinstance(recognised, str) else (make_layout(flat, dae.plan, recognised), "")
-    model = Model(dae, initial, layout, mechanism.simulation, table, mechanism.name, config_json, tree, reason)
-    # The rows of joints fix all free efforts; only other systems can leave some open.
-    return _with_kind(model) if mechanism.systems else model

@@ -10,6 +10,7 @@ from jaxtyping import ArrayLike
 
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
+from jmbs.simulation.broken_laws import KEPT, broken_laws
 from jmbs.simulation.status import Status, members, message, status_name
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ BY_COMPONENT: dict[str, tuple[str, str, str]] = {
     "destroyed": ("irreversible", "J", "exergy destroyed since the start by each irreversible component"),
     "production": ("irreversible", "W/K", "entropy production rate of each irreversible component"),
     "stored": ("storage", "J", "exergy held by each storage"),
+    "energy_made": ("tried", "W", "energy that each component makes whose laws were tried on samples only"),
+    "entropy_made": ("tried", "W/K", "entropy that each of these components makes"),
 }
 WRENCH_NAMES = ("torque_x", "torque_y", "torque_z", "force_x", "force_y", "force_z")
 WRENCH_UNITS = ("N m", "N m", "N m", "N", "N", "N")
@@ -55,6 +58,7 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     batched = trajectory.ts.ndim == 2
     lead = ("member",) if batched else ()
 
+    broken = broken_laws(trajectory)
     variables = _body_variables(trajectory) | _joint_variables(trajectory) | _other_variables(trajectory)
     variables = {name: (lead + dims, data, attrs) for name, (dims, data, attrs) in variables.items()}
     coordinates = _coordinates(trajectory)
@@ -64,6 +68,7 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
         "name": trajectory.labels.name,
         "config": trajectory.labels.config_json,
         "method": trajectory.labels.method,
+        **({} if trajectory.production is None else {"laws": "; ".join(map(str, broken)) or KEPT}),
     }
     if batched:
         outcome, summary = _batch_outcome(trajectory)

@@ -11,6 +11,8 @@ import numpy as np
 from jmbs.ephs import Role
 from jmbs.errors import AssemblyError
 from jmbs.linear import rank_tolerance
+from jmbs.simulation.mechanics import component
+from jmbs.simulation.misses import chosen_by_assembly
 from jmbs.simulation.state import to_internal
 
 if TYPE_CHECKING:
@@ -20,23 +22,20 @@ if TYPE_CHECKING:
 def describe(model: Model) -> str:
     """A description of several lines; says what assembly could not meet instead of raising."""
     layout, plan = model.layout, model.dae.plan
-    lines = [f"{model.name}: {len(layout.bodies)} bodies, {len(layout.joints)} joints"]
-    for name, group in zip(layout.bodies, layout.groups, strict=True):
-        mass = float(model.parameters()[f"{name}/mass"]["value"])
-        entries = len(plan.slots[plan.junction_of[f"{name}/ke", "p"]])
-        kind = {3: "particle of ", 5: "rod of "}.get(entries, "")
-        lines.append(f"  body {name}: {kind}{mass:g} kg, on {group.name}")
-    dims = {entry.joint: len(entry.v_names) for entry in layout.coordinates}
-    ends = zip(layout.joints, layout.types, layout.parents, layout.children, strict=True)
-    for name, kind, parent, child in ends:
-        k = dims.get(name, 0)
-        lines.append(f"  joint {name}: {kind}, {parent} -> {child}, {k} free, {6 - k} constrained")
-    lines += [f"  constraint {name}: {len(rows)} rows" for name, _, rows in layout.constraints]
+    parts = layout.parts
+    lines = [f"{model.name}: {len(parts.bodies)} bodies, {len(parts.joints)} joints"]
+    for body in parts.bodies:
+        kind = {3: "particle of ", 5: "rod of "}.get(len(plan.slots[body.momentum]), "")
+        mass = float(component(model.dae, body.kinetic).mass)
+        lines.append(f"  body {body.name}: {kind}{mass:g} kg, on {body.group.name}")
+    for joint in parts.joints:
+        ends, k = f"{joint.parent} -> {joint.child}", joint.group.dim
+        lines.append(f"  joint {joint.name}: {joint.type}, {ends}, {k} free, {6 - k} constrained")
+    lines += [f"  constraint {entry.name}: {len(entry.multipliers)} rows" for entry in parts.constraints]
     lines += [f"  system {name}" for name in layout.systems]
-    lines += [f"  element {name}" for name in (*layout.elements, *layout.conductions)]
-    lines += [f"  store {name}" for name in layout.stores]
-    loops = len(layout.joints) - len(layout.placement.order) if layout.placement is not None else 0
-    lines.append(f"loops: {loops}")
+    lines += [f"  element {name}" for name in (*(e.name for e in parts.elements), *parts.conductions)]
+    lines += [f"  store {name}" for name in parts.stores]
+    lines.append(f"loops: {len(parts.joints) - len(layout.placement.order)}")
     lines += _tree_lines(model)
     try:
         state = model.initial_state()
@@ -51,6 +50,11 @@ def describe(model: Model) -> str:
     if loose:
         lines.append(f"constraint rows on velocities alone: {loose}; positions along them follow from the initial data")
     lines.append(f"assembly: met to {_residual(model, state):.1e} (m, rad)")
+    chosen = {name: model.layout.joint(name) for name in chosen_by_assembly(model)}
+    if chosen:
+        places = {name: joint.group.to_coordinates(state[joint.coordinates]) for name, joint in chosen.items()}
+        where = ", ".join(f"{name} {' '.join(f'{x:.6g}' for x in np.asarray(q))}" for name, q in places.items())
+        lines.append(f"branch: assembly chose {where}; a guess of q chooses another")
     lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
     return "\n".join(lines)
 

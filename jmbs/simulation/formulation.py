@@ -97,7 +97,7 @@ class TreeFormulation(eqx.Module):
         """See `AbsoluteFormulation`."""
         if velocity is not None:
             whole = seen(self.dae, t, y, velocity)
-            forces = Forces(whole.multipliers, whole.violation, whole.singular_values)
+            forces = Forces(whole.multipliers, whole.violation, whole.singular_values, whole.lengths)
             return Instant(whole.x, whole.efforts, forces)
         return Instant(*efforts_at(self.dae, t, y), None)
 

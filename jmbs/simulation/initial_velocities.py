@@ -11,16 +11,22 @@ from jaxtyping import Array, Float
 from jmbs.lie import SE3, rotate_back
 from jmbs.linear import pseudo_inverse, rank_tolerance
 from jmbs.simulation.mechanics import component
+from jmbs.simulation.misses import Misses
 from jmbs.simulation.state import State
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
+GIVES_WAY = 1e-4
+"""Weight of drives and given rates beside other constraint rows: where they contradict each other, these miss."""
+
+
 class _Unknowns(NamedTuple):
     """Velocity-like efforts that the constraint rows relate: of storages with `state_from_effort`, and free ones.
 
-    `slots` in the effort vector; `column` of each slot; `rates`: which columns are joint rates.
+    `slots` in the effort vector; `column` of each slot; `rates`: which columns are joint rates, or velocities that no
+    joint rates determine: of bodies that no joint leads to, and of other storages.
     """
 
     slots: np.ndarray
@@ -32,11 +38,21 @@ class _Unknowns(NamedTuple):
         return jnp.asarray(np.eye(len(self.slots))[[self.column[s] for s in slots]], dtype)
 
 
-def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array, " rows"], dict[str, Array]]:
-    """Velocities by junction name, what they leave of the rows, and by how much given ones are missed, by path.
+class _Given(NamedTuple):
+    """A given velocity: `rows` over the unknowns and the `value` that they shall have, in `unit`."""
 
-    Rows and given joint rates are met first, then other given velocities in the least-squares sense; among what that
-    leaves free, joint rates are smallest. `x` holds velocities in blocks of momenta.
+    path: str
+    unit: str
+    rows: Float[Array, "n columns"]
+    value: Float[Array, " n"]
+
+
+def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array, " rows"], Misses]:
+    """Velocities by junction name, what they leave of the rows, and by how much given ones are missed.
+
+    Rows are met first, then drives and given joint rates, then other given velocities in the least-squares sense; among
+    what that leaves free, joint rates, and velocities that none of them determine, are smallest. `x` holds velocities
+    in blocks of momenta.
     """
     dae, plan, dtype = model.dae, model.dae.plan, model.dtype
     unknowns = _unknowns(model)
@@ -46,25 +62,22 @@ def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array
     others = dae.stored_efforts(x).at[_stored(unknowns.slots, plan)].set(0.0)
     offset = dae.rows(t, s, dae.expand(t, s, others, jnp.zeros(plan.n_free, dtype)))
 
-    hard, targets, misses = [C[:, unknowns.slots]], [-offset], {}
-    for name, values in model.initial.get("joints", {}).items():
-        slots = plan.slots[plan.junction_of[f"{name}/hc", "p_r"]]
-        if values.get("v") is None or not len(slots):
-            continue
-        if slots[0] in unknowns.column:
-            hard.append(unknowns.select(slots, dtype))
-            targets.append(values["v"])
-        else:
-            misses[f"initial/joints/{name}"] = values["v"] - dae.efforts(t, x)[slots]
-    soft = _given_body_velocities(model, x, unknowns) | _given_state_velocities(model, unknowns)
-    matrix, target = jnp.concatenate(hard), jnp.concatenate(targets)
-    whole = jnp.concatenate([matrix, *(rows for rows, _ in soft.values())])
+    hard, misses = _given_rates(model, x, unknowns)
+    soft = _given_body_velocities(model, x, unknowns) + _given_state_velocities(model, unknowns)
+    matrix = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in hard)])
+    target = jnp.concatenate([-offset, *(given.value for given in hard)])
+    whole = jnp.concatenate([matrix, *(given.rows for given in soft)])
     inverse = pseudo_inverse(whole)
-    w = inverse @ jnp.concatenate([target, *(value for _, value in soft.values())])
+    w = inverse @ jnp.concatenate([target, *(given.value for given in soft)])
     w = _least_rates(w, whole, inverse, unknowns.rates)
-    misses |= {path: rows @ w - value for path, (rows, value) in soft.items()}
     if matrix.shape[0]:
-        w = w + pseudo_inverse(matrix) @ (target - matrix @ w)
+        weights = np.ones(matrix.shape[0])
+        weights[plan.n_rows :] = GIVES_WAY
+        weights[[row for rows in plan.driven_rows.values() for row in rows]] = GIVES_WAY
+        weights = jnp.asarray(weights, dtype)
+        w = w + pseudo_inverse(weights[:, None] * matrix) @ (weights * (target - matrix @ w))
+    for given in (*hard, *soft):
+        misses.setdefault(given.path, {})[given.unit] = given.rows @ w - given.value
     entries = {}
     for block in plan.blocks:
         for junction in block.junctions if block.from_effort else ():
@@ -73,47 +86,63 @@ def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array
 
 
 def _unknowns(model: Model) -> _Unknowns:
-    plan, layout = model.dae.plan, model.layout
+    plan, parts, placement = model.dae.plan, model.layout.parts, model.layout.placement
     stored = [np.arange(b.slots.start, b.slots.stop) for b in plan.blocks if b.from_effort]
     slots = np.concatenate([*stored, np.arange(plan.n_stored, plan.n_stored + plan.n_free)]).astype(int)
-    rates = [plan.slots[plan.junction_of[f"{name}/hc", "p_r"]] for name in layout.joints]
-    return _Unknowns(slots, {slot: i for i, slot in enumerate(slots)}, np.isin(slots, np.concatenate([[-1], *rates])))
+    led = {body for _, body, _ in placement.order}
+    follow = [plan.slots[body.momentum] for number, body in enumerate(parts.bodies) if number in led]
+    own = np.setdiff1d(np.concatenate([np.zeros(0, int), *stored]), np.concatenate([[-1], *follow]))
+    rates = np.concatenate([own, *(plan.slots[joint.rates] for joint in parts.joints)])
+    return _Unknowns(slots, {slot: i for i, slot in enumerate(slots)}, np.isin(slots, rates))
 
 
 def _stored(slots: np.ndarray, plan) -> np.ndarray:
     return slots[slots < plan.n_stored]
 
 
-def _given_state_velocities(model: Model, unknowns: _Unknowns) -> dict[str, tuple[Array, Array]]:
-    """Rows and values of given states in blocks of momenta, by path."""
+def _given_rates(model: Model, x, unknowns: _Unknowns) -> tuple[list[_Given], Misses]:
+    """Given joint rates, and by how much those that are prescribed already are missed."""
+    dae, plan, given = model.dae, model.dae.plan, []
+    misses: Misses = {}
+    for name, values in model.initial.get("joints", {}).items():
+        joint = model.layout.joint(name)
+        slots, path = plan.slots[joint.rates], f"initial/joints/{name}"
+        units = np.array(joint.names.v_units)
+        for unit in dict.fromkeys(joint.names.v_units) if "v" in values else ():
+            own = units == unit
+            if slots[0] in unknowns.column:
+                given.append(_Given(path, unit, unknowns.select(slots[own], model.dtype), values["v"][own]))
+            else:
+                t = jnp.asarray(model.settings.t0, model.dtype)
+                misses.setdefault(path, {})[unit] = values["v"][own] - dae.efforts(t, x)[slots[own]]
+    return given, misses
+
+
+def _given_state_velocities(model: Model, unknowns: _Unknowns) -> list[_Given]:
+    """Given states in blocks of momenta."""
     plan = model.dae.plan
     velocities = {name for b in plan.blocks if b.from_effort for name in b.junctions}
-    return {
-        f"initial/states/{name}": (unknowns.select(plan.slots[name], model.dtype), values["value"])
+    return [
+        _Given(f"initial/states/{name}", "", unknowns.select(plan.slots[name], model.dtype), values["value"])
         for name, values in model.initial.get("states", {}).items()
         if name in velocities
-    }
+    ]
 
 
-def _given_body_velocities(model: Model, x, unknowns: _Unknowns) -> dict[str, tuple[Array, Array]]:
-    """Rows and values of given body velocities, by path."""
+def _given_body_velocities(model: Model, x, unknowns: _Unknowns) -> list[_Given]:
+    """Given velocities of bodies."""
     dae, plan, dtype = model.dae, model.dae.plan, model.dtype
-    state = State(x, tuple(b.junctions for b in plan.blocks))
-    result = {}
+    state, result = State(x, tuple(b.junctions for b in plan.blocks)), []
     for name, given in model.initial.get("bodies", {}).items():
-        mask, values = np.zeros(6, dtype=bool), [jnp.zeros(0, dtype)]
-        if given.get("angular_velocity") is not None:
-            mask[:3] = True
-            values.append(given["angular_velocity"])
-        if given.get("velocity") is not None:
-            mask[3:] = True
-            on_se3 = model.layout.groups[model.layout.bodies.index(name)] == SE3
-            pose = state[plan.junction_of[f"{name}/pe", "q"]]
-            values.append(rotate_back(pose[:, :3], given["velocity"]) if on_se3 else given["velocity"])
-        rows = unknowns.select(plan.slots[plan.junction_of[f"{name}/ke", "p"]], dtype)
-        if f"{name}/in" in plan.member_of:  # a particle or a rod, whose velocity has fewer entries
-            rows = component(dae, f"{name}/in").ratio({}) @ rows
-        result[f"initial/bodies/{name}"] = (rows[mask], jnp.concatenate(values))
+        body, path = model.layout.body(name), f"initial/bodies/{name}"
+        rows = unknowns.select(plan.slots[body.momentum], dtype)
+        if body.inclusion is not None:
+            rows = component(dae, body.inclusion).ratio({}) @ rows
+        if "angular_velocity" in given:
+            result.append(_Given(path, "rad/s", rows[:3], given["angular_velocity"]))
+        if "velocity" in given:
+            turned = rotate_back(state[body.pose][:, :3], given["velocity"])
+            result.append(_Given(path, "m/s", rows[3:], turned if body.group == SE3 else given["velocity"]))
     return result
 
 

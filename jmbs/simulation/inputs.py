@@ -10,9 +10,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.ephs import ConstantEffort, ConstantFlow, TableEffort, TableFlow
+from jmbs.ephs import ConstantEffort, ConstantFlow, NestedFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import TableSpec, nearest, show
+from jmbs.simulation.motion_view import NamedFlow, named
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -22,7 +23,7 @@ PARTS = ("force", "torque", "velocity", "angular_velocity")
 
 
 class FunctionInput(eqx.Module):
-    """A drive from a user's function `(t, state)`; `state` is a view with `state` and `effort` of `(path, port)`."""
+    """A drive from a user's function `(t, view)`; see `MotionView`."""
 
     function: Callable = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -46,18 +47,20 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     """The model with drives at the given port paths.
 
     **Arguments:** `inputs`: path to a number or array (constant), `(times, values)` or a `TableSpec` (linear
-    interpolation; NaN outside, which ends the run), a function `(t, state)`, or an object with a method `flow`.
-    `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and `<load>/torque` three. Where the model
-    prescribes an effort, the input does too, and a function is one of `t`: `<constraint>/plane/velocity` and
-    `<constraint>/plane/angular_velocity` of a moving surface take three entries.
+    interpolation; NaN outside, which ends the run), a function `(t, view)`, or an object with a method `flow` of the
+    same; see `MotionView`. `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and `<load>/torque`
+    three. Where the model prescribes an effort, the input does too, and a function is one of `t`:
+    `<constraint>/plane/velocity` and `<constraint>/plane/angular_velocity` of a moving surface take three entries.
 
     Raises `ModelError` for an unknown path or a wrong size. A model with a drive on poses or joint coordinates has no
     tree formulation.
     """
+    if not isinstance(inputs, Mapping):
+        raise ModelError("inputs", show(inputs), "a mapping of port paths to constants, tables or functions")
     drives, slots = dict(model.dae.drives), model.dae.plan.drive_slots
     for path, value in inputs.items():
         owner, _, key = path.rpartition("/")
-        if owner in drives and key in PARTS and hasattr(drives[owner], key):
+        if owner in drives and key in PARTS and hasattr(_innermost(drives[owner]), key):
             drives[owner] = _with_field(drives[owner], key, _drive(model, path, value, 3, drives[owner]))
         elif path in slots:
             drives[path] = _drive(model, path, value, len(slots[path]), drives.get(path))
@@ -73,7 +76,13 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     return dataclasses.replace(model, tree=None, without_tree=f"inputs/{beyond[0]} acts on what the tree alone moves")
 
 
+def _innermost(drive: Any) -> Any:
+    return _innermost(drive.drive) if isinstance(drive, NestedFlow | NamedFlow) else drive
+
+
 def _with_field(drive, key: str, part):
+    if isinstance(drive, NestedFlow | NamedFlow):
+        return eqx.tree_at(lambda d: d.drive, drive, _with_field(drive.drive, key, part))
     return eqx.tree_at(lambda d: getattr(d, key), drive, part, is_leaf=lambda leaf: leaf is getattr(drive, key))
 
 
@@ -81,9 +90,9 @@ def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
     """A drive of the kind, flow or effort, of the one that was there."""
     prescribes = hasattr(given, "effort")
     if hasattr(value, "effort" if prescribes else "flow"):
-        return value
+        return named(value, model.layout.parts)
     if callable(value):
-        return EffortInput(value, size) if prescribes else FunctionInput(value, size)
+        return EffortInput(value, size) if prescribes else NamedFlow(FunctionInput(value, size), model.layout.parts)
     if isinstance(value, TableSpec):
         value = (value.times, value.values)
     if isinstance(value, tuple) and len(value) == 2:
@@ -96,7 +105,7 @@ def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
         array = jnp.asarray(value, model.dtype)
     except (TypeError, ValueError):
         raise ModelError(
-            f"inputs/{path}", show(value), "a constant, (times, values), or a function (t, state)"
+            f"inputs/{path}", show(value), "a constant, (times, values), or a function (t, view)"
         ) from None
     if array.ndim > 1 or array.size not in (1, size):
         raise ModelError(f"inputs/{path}", f"shape {np.shape(array)}", f"a number or {size} numbers")

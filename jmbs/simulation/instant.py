@@ -8,16 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ReferenceDAE
-from jmbs.linear import pseudo_inverse, singular_values_of_directions
+from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions
 
 
 class Forces(NamedTuple):
     """Multipliers of all constraint rows, of least Euclidean norm; how far the rows are from zero, `violation`; the
-    singular values of the rows, descending, each row scaled to unit length."""
+    singular values of the rows, descending, each row scaled to unit length, and the lengths of the rows."""
 
     multipliers: Float[Array, " rows"]
     violation: Float[Array, " rows"]
     singular_values: Float[Array, " k"]
+    lengths: Float[Array, " m"]
 
 
 class Instant(NamedTuple):
@@ -42,18 +43,19 @@ def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], velocity: Float[Arr
         return Instant(x, (dae.efforts(t, x),), None)
     if not dae.kinematic:
         rates = dae.rates(t, x)
-        values = _singular_values(dae.constraint_matrix(t, dae.structures(x)))
-        return Instant(x, (rates.efforts,), Forces(rates.multipliers, rates.violation, values))
+        C = dae.constraint_matrix(t, dae.structures(x))
+        return Instant(x, (rates.efforts,), Forces(rates.multipliers, rates.violation, *_singular_values(C)))
     known = dae.known(t, x)
     balance = -known.flow[: dae.plan.n_stored + dae.plan.n_free]
     wanted = balance - jnp.pad(velocity, (0, dae.plan.n_free))
     multipliers = pseudo_inverse(known.C).T @ wanted if known.C.size else jnp.zeros(0, velocity.dtype)
-    return Instant(x, (known.efforts,), Forces(multipliers, known.violation, _singular_values(known.C)))
+    return Instant(x, (known.efforts,), Forces(multipliers, known.violation, *_singular_values(known.C)))
 
 
-def _singular_values(C: Float[Array, "rows efforts"]) -> Float[Array, " k"]:
-    """Of the constraint rows, each scaled to unit length; empty without constraints.
+def _singular_values(C: Float[Array, "rows efforts"]) -> tuple[Float[Array, " k"], Float[Array, " rows"]]:
+    """Of the constraint rows, each scaled to unit length, and their lengths; empty without constraints.
 
     The rows act on all velocities that the constraints relate, so their rank is the number of independent constraints.
     """
-    return singular_values_of_directions(C) if C.size else jnp.zeros(0, C.dtype)
+    values = singular_values_of_directions(C) if C.size else jnp.zeros(0, C.dtype)
+    return values, row_lengths(C)

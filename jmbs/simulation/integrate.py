@@ -19,7 +19,8 @@ import numpy as np
 from jmbs.arrays import is_traced
 from jmbs.compiler import quick_to_compile
 from jmbs.dae import ACCOUNT, Field, velocity_field
-from jmbs.errors import SimulationError
+from jmbs.errors import RunInterrupted, SimulationError
+from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.inputs import with_inputs
@@ -29,7 +30,8 @@ from jmbs.simulation.progress import progress_of, stops_of, waiting
 from jmbs.simulation.run_settings import Program, RunSettings, Values
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, message
-from jmbs.simulation.trajectory import Trajectory
+from jmbs.simulation.stiffness import NEAR, fastest_rate, stability_limit
+from jmbs.simulation.trajectory import Labels, Trajectory
 from jmbs.solvers import AdaptiveSteps, FixedSteps, Kind, LieTerm, MuntheKaas, Problem, Steps, by_diffrax
 
 KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
@@ -80,27 +82,31 @@ def simulate(
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
       the trajectory has a status, and NaN after the failure.
-    - `progress`: draw a progress bar; not under a transformation.
+    - `progress`: draw a progress bar; not under a transformation. Ctrl-C then raises `RunInterrupted`, a
+      `KeyboardInterrupt` that makes a trajectory of what was computed.
 
     Raises `ModelError` for wrong arguments.
     """
-    given = with_inputs(model, inputs or {})
+    require_instance("model", model, Model, "a Model, which jmbs.compile(system) gives")
+    given = with_inputs(model, {} if inputs is None else inputs)
     settings = RunSettings(
         *(given, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
         formulation=formulation,
         audit=audit,
     )
     traced = _under_transformation((model, state, inputs))
+    assembled = state is None
     if state is None:
         state = assemble(given)[0] if traced else given.initial_state()
-    labels, given = labels_of(given, settings.method), given.without_names()
+    require_state(given, state)
+    labels, given = labels_of(given, settings.method, assembled), given.without_names()
     program, values = settings.program(derivatives=traced), settings.values()
     if traced:
         trajectory = _whole(given, state, program, values)
     elif not isinstance(program.adjoint, str):
         trajectory = _whole_jit(given, state, program, values)
     else:
-        trajectory = _in_programs(given, state, program, values, settings.ts, progress)
+        trajectory = _in_programs(given, state, program, values, settings.ts, labels if progress else None)
     trajectory = dataclasses.replace(trajectory, labels=labels)
     if throw and not is_traced(trajectory):
         _raise_failure(trajectory)
@@ -108,19 +114,46 @@ def simulate(
 
 
 def _in_programs(
-    model: Model, state: State, program: Program, values: Values, times: np.ndarray, progress: bool
+    model: Model, state: State, program: Program, values: Values, times: np.ndarray, labels: Labels | None
 ) -> Trajectory:
-    """The run in programs that serve others too."""
+    """The run in programs that serve others too; with its `labels` it shows its progress and can be interrupted."""
+    progress = labels is not None
     first, *others = stops_of(times, wanted=progress)
     with waiting("compiling", progress):
         carry = _begin(model, state, program, values)
         carry = _advance(model, program, values, carry, np.asarray(first))
-    for stop in progress_of(times, others):
-        if bool(carry.result != diffrax.RESULTS.successful):
-            break
-        carry = _advance(model, program, values, carry, np.asarray(stop))
+    try:
+        for stop in progress_of(times, others):
+            if bool(carry.result != diffrax.RESULTS.successful):
+                break
+            carry = _advance(model, program, values, carry, np.asarray(stop))
+    except KeyboardInterrupt:
+        raise RunInterrupted(lambda: _unfinished(model, state, program, values, carry, labels)) from None
     with waiting("compiling what is read", progress):
-        return _finish(model, state, program, values, carry)
+        trajectory = _finish(model, state, program, values, carry)
+    if bool(trajectory.status == Status.max_steps_reached) and _is_stiff(model, program, values, carry):
+        trajectory = dataclasses.replace(trajectory, status=Status.stiff)
+    return trajectory
+
+
+def _is_stiff(model: Model, program: Program, values: Values, carry: Any) -> bool:
+    """Whether an explicit method's steps have been as long as its stability allows."""
+    limit = stability_limit(values.base_solver(program))
+    if limit is None or not int(carry.accepted):
+        return False
+    step = float(carry.t - values.times[0]) / int(carry.accepted)
+    return step * float(_fastest_rate(model, program, values, carry.t, carry.y)) > NEAR * limit
+
+
+def _unfinished(
+    model: Model, state: State, program: Program, values: Values, carry: Any, labels: Labels | None
+) -> Trajectory:
+    """What an interrupted run has computed. The saved time that it passed last is left out: what is observed there
+    comes with the step that would have followed."""
+    saved = np.array(carry.saved)
+    saved[max(int(carry.row), 1) :] = np.nan
+    trajectory = _finish(model, state, program, values, carry._replace(saved=jax.device_put(saved)))
+    return dataclasses.replace(trajectory, status=Status.interrupted, labels=labels)
 
 
 def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
@@ -158,6 +191,11 @@ def _finish(model: Model, state: State, program: Program, values: Values, carry:
     return trajectory_of(model, formulation, state, program, values, _steps(program, values).run(carry))
 
 
+@quick_to_compile
+def _fastest_rate(model: Model, program: Program, values: Values, t: Any, y: Any) -> Any:
+    return fastest_rate(_problem(model, formulation_of(model, program.formulation), program, values), t, y)
+
+
 def _problem(
     model: Model, formulation: AbsoluteFormulation | TreeFormulation, program: Program, values: Values
 ) -> Problem:
@@ -170,9 +208,13 @@ def _problem(
 def _start(
     model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program
 ) -> tuple[Any, Any]:
-    """The formulation's state, and the account, empty without audit."""
+    """The formulation's state, NaN where parameters are not allowed, and the account, empty without audit."""
     size = len(ACCOUNT) + len(model.dae.plan.irreversible) if program.audit else 0
-    return formulation.start(state), jnp.zeros(size, model.dtype)
+    start = formulation.start(state)
+    allowed = model.allowed
+    if allowed is not None:
+        start = jax.tree.map(lambda leaf: jnp.where(allowed, leaf, jnp.nan), start)
+    return start, jnp.zeros(size, model.dtype)
 
 
 def _steps(program: Program, values: Values) -> Steps:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.multibody import TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
+from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation
 
 if TYPE_CHECKING:
@@ -66,5 +67,6 @@ def _layout(model: Model) -> Any:
 
 
 def _tree_state(model: Model, state: State) -> tuple[TreeDAE, tuple[Array, ...]]:
+    require_state(model, state)
     formulation = TreeFormulation(tree_dae(model.dae, _layout(model)))
     return formulation.dae, formulation.start(state)

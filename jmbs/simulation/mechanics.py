@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -15,107 +15,106 @@ from jmbs.by_value import by_value
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
+    FoundBody,
+    FoundJoint,
     GearStep,
-    Mechanism,
+    Guess,
+    JointCoordinates,
+    MechanicalParts,
     Placement,
+    check_coordinates,
+    check_velocities,
     make_gear_steps,
     make_placement,
-    motion_of,
     nearest,
-    velocity_box,
+    require_keys,
+    unit_quaternion,
+    vector,
 )
-from jmbs.simulation.trajectory import JointCoordinates
+from jmbs.lie import SE3, SO3
+
+BODY_VALUES = {"position": (3,), "quaternion": (4,), "angular_velocity": (3,), "velocity": (3,)}
+"""Shapes of what can be given of a body."""
 
 
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class MechanicalLayout:
-    """Bodies, joints, elements and stores of a mechanism, by name; static.
+    """What is mechanical in a system, by name; static.
 
-    **Arguments:** `groups`: pose group of each body; `coordinates`: names and units per joint; `placement`: the plan
-    of assembly, None for systems that are no mechanisms; `initial_names`: sections of initial values and their names;
-    `state_shapes`: shape of every state, by junction name; `constraints`: name, paths of components,
-    and names of the multipliers of each; `velocity_boxes`: path of the component whose effort at `p` is a body's
-    velocity; `gear_steps`: how gears carry given coordinates on; `parents`: body or "ground", per joint; `children`;
-    `motions`: joint types.
+    **Arguments:** `parts`: bodies, joints, elements, constraints and stores; `placement`: the plan of assembly;
+    `gear_steps`: how gears carry given coordinates on; `state_shapes`: shape of every state that may be given, by
+    junction name; `systems`: boxes that a mechanism holds beside its own parts.
     """
 
-    bodies: tuple[str, ...]
-    groups: tuple[Any, ...]
-    joints: tuple[str, ...]
-    parents: tuple[str, ...]
-    children: tuple[str, ...]
-    types: tuple[str, ...]
-    coordinates: tuple[JointCoordinates, ...]
-    elements: tuple[str, ...]
-    stores: tuple[str, ...]
-    placement: Placement | None
-    initial_names: tuple[tuple[str, tuple[str, ...]], ...]
-    sizes: tuple[tuple[int, int], ...]
-    state_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    parts: MechanicalParts
+    placement: Placement
+    gear_steps: tuple[GearStep, ...]
+    state_shapes: tuple[tuple[str, tuple[int, ...]], ...]
     systems: tuple[str, ...] = ()
-    conductions: tuple[str, ...] = ()
-    constraints: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
-    velocity_boxes: tuple[str, ...] = ()
-    gear_steps: tuple[GearStep, ...] = ()
 
-    @staticmethod
-    def empty(shapes: dict[str, tuple[int, ...]]) -> MechanicalLayout:
-        """The layout of a system that is no mechanism, from the shapes of its states by junction name."""
-        names = (("states", tuple(shapes)),)
-        return MechanicalLayout((), (), (), (), (), (), (), (), (), None, names, (), tuple(shapes.items()))
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Names of the bodies."""
+        return tuple(body.name for body in self.parts.bodies)
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints."""
+        return tuple(joint.name for joint in self.parts.joints)
+
+    @property
+    def coordinates(self) -> tuple[JointCoordinates, ...]:
+        """Names and units of the coordinates of each joint that has some."""
+        return tuple(joint.names for joint in self.parts.joints if joint.group.dim)
+
+    def body(self, name: str) -> FoundBody:
+        """The body of that name."""
+        return next(body for body in self.parts.bodies if body.name == name)
+
+    def joint(self, name: str) -> FoundJoint:
+        """The joint of that name."""
+        return next(joint for joint in self.parts.joints if joint.name == name)
+
+    def initial_sections(self) -> dict[str, tuple[str, ...]]:
+        """Sections of initial values and the names in each."""
+        states = tuple(name for name, _ in self.state_shapes)
+        return {"joints": self.joints, "bodies": self.bodies, "states": states}
 
     def initial_shapes(self, section: str, name: str) -> dict[str, tuple[int, ...]]:
-        """Shapes of the initial values that a joint or body may have."""
+        """Shapes of the initial values that a joint, body or state may have."""
         if section == "joints":
-            q, v = self.sizes[self.joints.index(name)]
-            return {"q": (q,), "v": (v,)}
-        if section == "bodies":
-            return {"position": (3,), "quaternion": (4,), "angular_velocity": (3,), "velocity": (3,)}
-        return {"value": dict(self.state_shapes)[name]}
+            group = self.joint(name).group
+            return {"q": (group.coordinate_size,), "guess": (group.coordinate_size,), "v": (group.dim,)}
+        return BODY_VALUES if section == "bodies" else {"value": dict(self.state_shapes)[name]}
 
 
-def layout_of(mechanism: Mechanism, dae: ReferenceDAE) -> MechanicalLayout:
-    """The layout of a mechanism; `dae` is its compiled form."""
-    bodies, joints = tuple(mechanism.bodies), tuple(mechanism.joints)
-    posed = {n for n, v in mechanism.initial_bodies.items() if v["position"] is not None or v["quaternion"] is not None}
-    turned = {n for n, v in mechanism.initial_joints.items() if v["q"] is not None}
-    ends = {name: (spec.parent, spec.child) for name, spec in mechanism.joints.items()}
-    motions = [motion_of(spec) for spec in mechanism.joints.values()]
-    coordinates = tuple(_coordinates(name, m) for name, m in zip(joints, motions, strict=True) if m.group.dim)
-    # What acts on a velocity, by its unit.
-    forces = {c.joint: [("torque" if unit == "rad/s" else "force",) for unit in c.v_units] for c in coordinates}
-    shapes = state_shapes(dae, (*bodies, *joints, *mechanism.elements))
-    pose_space = {n: b.space for b in dae.plan.blocks for n in b.junctions}
+def layout_of(
+    dae: ReferenceDAE, parts: MechanicalParts, initial: Mapping[str, Mapping[str, Any]], systems: Iterable[str] = ()
+) -> MechanicalLayout:
+    """The layout of a system.
+
+    **Arguments:** `initial`: sections `joints`, `bodies` and `states` of what is given, by name; `systems`: names.
+    """
+    joints, bodies, states = (initial.get(section, {}) for section in ("joints", "bodies", "states"))
+    posed = {name for name, entry in bodies.items() if {"position", "quaternion"} & entry.keys()}
+    posed |= {body.name for body in parts.bodies if body.pose in states}
+    turned = {name for name, entry in joints.items() if {"q", "guess"} & entry.keys()}
+    turned |= {joint.name for joint in parts.joints if joint.coordinates in states}
+    ends = {joint.name: (joint.parent, joint.child) for joint in parts.joints}
     return MechanicalLayout(
-        bodies=bodies,
-        groups=tuple(pose_space[dae.plan.junction_of[f"{name}/pe", "q"]] for name in bodies),
-        joints=joints,
-        parents=tuple(spec.parent for spec in mechanism.joints.values()),
-        children=tuple(spec.child for spec in mechanism.joints.values()),
-        types=tuple(spec.type for spec in mechanism.joints.values()),
-        coordinates=coordinates,
-        elements=tuple(mechanism.elements),
-        stores=tuple(mechanism.stores),
-        placement=make_placement(bodies, ends, posed, turned),
-        initial_names=(("joints", joints), ("bodies", bodies), ("states", tuple(shapes))),
-        sizes=tuple((m.group.coordinate_size, m.group.dim) for m in motions),
-        state_shapes=tuple(shapes.items()),
-        systems=tuple(mechanism.systems),
-        conductions=tuple(mechanism.conductions),
-        constraints=(
-            *((c.name, c.components, c.multiplier_names) for c in mechanism.constraints.values()),
-            *((gear.name, (gear.name,), forces[gear.joint][gear.coordinate]) for gear in mechanism.gears.values()),
-        ),
-        gear_steps=make_gear_steps(mechanism.gears, joints, turned),
-        velocity_boxes=tuple(f"{name}/{velocity_box(body)}" for name, body in mechanism.bodies.items()),
+        parts,
+        make_placement(tuple(body.name for body in parts.bodies), ends, posed, turned),
+        make_gear_steps(parts.gears, tuple(ends), turned),
+        tuple(state_shapes(dae, parts).items()),
+        tuple(systems),
     )
 
 
-def state_shapes(dae: ReferenceDAE, parts: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Shape of every state by junction name, without those of mechanical `parts`, which have sections of their own."""
-    names = {name: b.space.shape for b in dae.plan.blocks for name in b.junctions}
-    return {name: shape for name, shape in names.items() if name.split("/")[0] not in parts}
+def state_shapes(dae: ReferenceDAE, parts: MechanicalParts) -> dict[str, tuple[int, ...]]:
+    """Shape of every state that may be given, by junction name: all but lengths of elements, which follow."""
+    follow = {element.length for element in parts.elements}
+    return {name: b.space.shape for b in dae.plan.blocks for name in b.junctions if name not in follow}
 
 
 def initial_states(
@@ -136,30 +135,56 @@ def initial_states(
     return entries
 
 
-def _coordinates(name: str, motion) -> JointCoordinates:
-    n, k = motion.group.coordinate_size, motion.group.dim
-    numbered = lambda letter, count: tuple(f"{letter}{i + 1}" for i in range(count))  # noqa: E731
-    return JointCoordinates(
-        name,
-        getattr(motion, "coordinate_names", numbered("q", n)),
-        getattr(motion, "coordinate_units", ("1",) * n),
-        getattr(motion, "velocity_names", numbered("v", k)),
-        getattr(motion, "velocity_units", ("1",) * k),
-    )
+def initial_values(
+    parts: MechanicalParts, joints: Mapping[str, Mapping[str, Any]], bodies: Mapping[str, Mapping[str, Any]], dtype: Any
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """What is given of joints and bodies, checked and as arrays, without what is None. Raises `ModelError`."""
+
+    def checked(section: str, kind: str, values: Mapping[str, Mapping[str, Any]], known: dict[str, Any], check):
+        entries = {}
+        for name, entry in values.items():
+            path = f"initial/{section}/{name}"
+            if name not in known:
+                raise ModelError(path, f"no {kind} {name}", f"the name of a {kind}{nearest(name, known)}")
+            numbers = check(path, known[name], {key: value for key, value in entry.items() if value is not None})
+            if numbers:
+                entries[name] = {key: jnp.asarray(np.asarray(value), dtype) for key, value in numbers.items()}
+        return entries
+
+    return {
+        "joints": checked("joints", "joint", joints, {j.name: j for j in parts.joints}, _joint_values),
+        "bodies": checked("bodies", "body", bodies, {b.name: b for b in parts.bodies}, _body_values),
+    }
 
 
-def initial_values(mechanism: Mechanism, dtype) -> dict[str, Any]:
-    """The given initial values as arrays, without those that are not given."""
+def refuse_given_twice(parts: MechanicalParts, given: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses a state that is given by its junction and as a part's. Raises `ModelError`."""
+    owners = {j.coordinates: ("joints", j.name, ("q", "guess")) for j in parts.joints}
+    owners |= {b.pose: ("bodies", b.name, ("position", "quaternion")) for b in parts.bodies}
+    owners |= {b.momentum: ("bodies", b.name, ("angular_velocity", "velocity")) for b in parts.bodies}
+    for junction in given["states"]:
+        section, name, keys = owners.get(junction, ("", "", ()))
+        for key in keys:
+            if key in given.get(section, {}).get(name, {}):
+                raise ModelError(f"initial/{section}/{name}/{key}", f"{junction} given too", "one of the two")
 
-    def given(section):
-        kept = {}
-        for name, values in section.items():
-            entry = {key: jnp.asarray(np.asarray(v, float), dtype) for key, v in values.items() if v is not None}
-            if entry:
-                kept[name] = entry
-        return kept
 
-    return {"joints": given(mechanism.initial_joints), "bodies": given(mechanism.initial_bodies)}
+def _joint_values(path: str, joint: FoundJoint, entry: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    require_keys(path, entry, ("q", "v"))
+    kind, values = "spherical" if joint.group == SO3 else "free" if joint.group == SE3 else "", {}
+    if "q" in entry:
+        q = check_coordinates(f"{path}/q", entry["q"], kind, joint.group.coordinate_size, joint.type)
+        values = {"guess": q.value} if isinstance(q, Guess) else {"q": q}
+    if "v" in entry:
+        values["v"] = check_velocities(f"{path}/v", entry["v"], joint.group.dim, joint.type)
+    return values
+
+
+def _body_values(path: str, body: FoundBody, entry: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    del body
+    require_keys(path, entry, tuple(BODY_VALUES))
+    check = lambda key: unit_quaternion if key == "quaternion" else lambda at, value: vector(at, value, 3)  # noqa: E731
+    return {key: check(key)(f"{path}/{key}", value) for key, value in entry.items()}
 
 
 def component(dae: ReferenceDAE, path: str) -> Any:

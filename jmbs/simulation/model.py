@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import is_traced
 from jmbs.compiler import quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
-from jmbs.errors import AssemblyError, ModelError
-from jmbs.library.mechanics import Parameter, SimulationSpec, nearest
+from jmbs.errors import AssemblyError
+from jmbs.library.mechanics import Parameter, SimulationSpec
 from jmbs.multibody import Layout
+from jmbs.simulation.arguments import require_state, scalar
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import formulation_of, projection
 from jmbs.simulation.instant import instant
@@ -29,6 +29,8 @@ from jmbs.simulation.joint_space import (
     velocity_names,
 )
 from jmbs.simulation.mechanics import MechanicalLayout
+from jmbs.simulation.misses import Misses, refuse_misses
+from jmbs.simulation.parameter_values import parameter_values, with_values
 from jmbs.simulation.state import State, from_internal, identity_state, to_internal
 from jmbs.solvers import LieTerm, MuntheKaas, base_method
 
@@ -46,9 +48,10 @@ class Model(eqx.Module):
 
     - `dae`: the equations with all parameters as arrays.
     - `initial`: given initial values, `initial["joints"][name]["q"]` and so on, or states by junction name.
-    - `layout`: static; bodies, joints and elements of a mechanism, empty for other systems.
+    - `layout`: static; the bodies, joints and other mechanical parts.
     - `settings`: static; what the config's `simulation` section says, used where `simulate` is not told otherwise.
     - `tree`: static; where the tree formulation finds what, None where there is none, for the reason `without_tree`.
+    - `allowed`: whether the rules of parameters hold for values that were traced when they were given; None without.
     """
 
     dae: ReferenceDAE
@@ -60,6 +63,7 @@ class Model(eqx.Module):
     config_json: str = eqx.field(static=True, default="{}")
     tree: Layout | None = eqx.field(static=True, default=None)
     without_tree: str = eqx.field(static=True, default="this system is no mechanism")
+    allowed: Bool[Array, ""] | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -70,82 +74,16 @@ class Model(eqx.Module):
 
     def parameters(self) -> dict[str, dict[str, Any]]:
         """All named parameters: path to `value`, `unit`, `shape`."""
-        rows = {"environment/temperature": (self.dae.reference_temperature, "K")}
-        for parameter in self.table:
-            rows[parameter.path] = (self._read(parameter), parameter.unit)
-        units = {"q": "rad or m", "v": "rad/s or m/s", "position": "m", "quaternion": "1"}
-        units |= {"angular_velocity": "rad/s", "velocity": "m/s"}
-        for section, names in self.initial.items():
-            for name, values in names.items():
-                for key, value in values.items():
-                    path = f"initial/{name}" if section == "states" else f"initial/{name}/{key}"
-                    rows[path] = (value, units.get(key, "1"))
-        return {path: {"value": value, "unit": unit, "shape": jnp.shape(value)} for path, (value, unit) in rows.items()}
+        return parameter_values(self)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Model:
         """The same model with other parameter values; paths as `parameters()` lists them.
 
-        Values may be traced. A number stands for an array of one entry. Raises `ModelError` for an unknown path or a
-        wrong shape.
+        Values may be traced. A number stands for an array of one entry. Raises `ModelError` for an unknown path, a
+        wrong shape, and what a config would refuse. Where a value is traced nothing can be raised: one that is not
+        allowed becomes NaN, and `simulate` gives the member the status `invalid_parameters`, at its start.
         """
-        model = self
-        by_path = {parameter.path: parameter for parameter in self.table}
-        for path, value in values.items():
-            if path == "environment/temperature":
-                dae = eqx.tree_at(lambda d: d.reference_temperature, model.dae, self._cast(path, value, ()))
-                model = eqx.tree_at(lambda m: m.dae, model, dae)
-            elif path.startswith("initial/"):
-                model = model._with_initial(path, value)
-            elif path in by_path:
-                model = model._with_parameter(by_path[path], value)
-            else:
-                raise ModelError(path, "no such parameter", f"a known one{nearest(path, self.parameters())}")
-        return model
-
-    def _cast(self, path: str, value: Any, shape: tuple[int, ...]):
-        array = jnp.asarray(value, self.dtype)
-        if array.shape != shape:
-            if array.size != int(np.prod(shape)):
-                raise ModelError(path, f"shape {array.shape}", f"shape {shape}")
-            array = array.reshape(shape)
-        return array
-
-    def _leaf(self, parameter: Parameter, place: tuple[str, str]):
-        """A function that picks the leaf of a place out of a DAE, and the member's index in it."""
-        owner, field = place
-        if parameter.drive:
-            return (lambda dae: functools.reduce(getattr, field.split("."), dae.drives[owner])), None
-        batch, member = self.dae.plan.member_of[owner]
-        return (lambda dae: functools.reduce(getattr, field.split("."), dae.components[batch])), member
-
-    def _read(self, parameter: Parameter):
-        where, member = self._leaf(parameter, parameter.places[0])
-        leaf = where(self.dae)
-        return leaf if member is None else leaf[member]
-
-    def _with_parameter(self, parameter: Parameter, value: Any) -> Model:
-        dae = self.dae
-        for place in parameter.places:
-            where, member = self._leaf(parameter, place)
-            leaf = where(dae)
-            new = self._cast(parameter.path, value, leaf.shape if member is None else leaf.shape[1:])
-            dae = eqx.tree_at(where, dae, new if member is None else leaf.at[member].set(new))
-        return eqx.tree_at(lambda m: m.dae, self, dae)
-
-    def _with_initial(self, path: str, value: Any) -> Model:
-        name, *keys = path.split("/")[1:]
-        if path.removeprefix("initial/") in dict(self.layout.state_shapes):
-            name, keys = path.removeprefix("initial/"), ["value"]
-        section = next((s for s, names in self.layout.initial_names if name in names), None)
-        known = [f"initial/{n}" for _, names in self.layout.initial_names for n in names]
-        if section is None or len(keys) != 1:
-            raise ModelError(path, "no such initial value", f"a known one{nearest(path, known)}")
-        shapes = self.layout.initial_shapes(section, name)
-        if keys[0] not in shapes:
-            raise ModelError(path, repr(keys[0]), f"one of {', '.join(shapes)}")
-        entry = {**self.initial.get(section, {}).get(name, {}), keys[0]: self._cast(path, value, shapes[keys[0]])}
-        initial = {**self.initial, section: {**self.initial.get(section, {}), name: entry}}
-        return dataclasses.replace(self, initial=initial)
+        return with_values(self, values)
 
     # -- states and dynamics --------------------------------------------------------------------------------------
 
@@ -154,19 +92,14 @@ class Model(eqx.Module):
 
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
-        bare = dataclasses.replace(self.without_names(), initial=self.initial)
+        settings = SimulationSpec(t0=self.settings.t0)
+        bare = dataclasses.replace(self.without_names(), initial=self.initial, settings=settings)
         traced = is_traced((bare, jnp.zeros(())))
         state, misses = _assembled_differentiably(bare) if traced else _assembled(bare)
-        if not is_traced(misses):
-            self._refuse(misses)
+        if not is_traced((state, misses)):
+            refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
             self._refuse_singular(state)
         return state
-
-    def _refuse(self, misses: dict[str, Any]) -> None:
-        for path, miss in misses.items():
-            if not float(miss) <= ASSEMBLY_TOLERANCE[self.dtype.name]:
-                what = f"an assembly that misses by {float(miss):.3g} (m, rad, m/s or rad/s)"
-                raise AssemblyError(f"{path}: found {what}, wanted data that all joints and given values can meet")
 
     def _refuse_singular(self, state: State) -> None:
         if not self.dae.with_domain:
@@ -177,6 +110,7 @@ class Model(eqx.Module):
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""
+        require_state(self, state)
         t, x = jnp.asarray(t, self.dtype), to_internal(self.dae, state)
         rates = self.dae.rates(t, x)
         if not minimum_norm:
@@ -187,15 +121,17 @@ class Model(eqx.Module):
 
     def balance(self, t: Any, state: State) -> Balance:
         """First and second law at a state, component by component and junction by junction; pure."""
+        require_state(self, state)
         return balance(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state))
 
     def step(self, state: State, inputs: Mapping[str, Any] | None, dt: Any, t: Any = 0.0) -> State:
         """One fixed step of the configured method, projected onto the constraints when the model is; pure."""
         from jmbs.simulation.inputs import with_inputs
 
-        model = with_inputs(self, inputs or {})
+        require_state(self, state)
+        model = with_inputs(self, {} if inputs is None else inputs)
         formulation = formulation_of(model, self.settings.formulation)
-        t0, dt = jnp.asarray(t, self.dtype), jnp.asarray(dt, self.dtype)
+        t0, dt = scalar("t", t, self.dtype), scalar("dt", dt, self.dtype)
         y0 = (formulation.start(state), jnp.zeros(0, self.dtype))
         treat = projection(type(formulation), False) if self.settings.constraints == "project" else None
         solver = MuntheKaas(base_method(self.settings.method), formulation.manifold, treat)
@@ -232,7 +168,7 @@ class Model(eqx.Module):
 
 
 @quick_to_compile
-def _assembled(model: Model) -> tuple[State, dict[str, Any]]:
+def _assembled(model: Model) -> tuple[State, Misses]:
     return assemble(model, differentiable=False)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jmbs.by_value import by_value
 from jmbs.ephs import ENTROPY, Plan, ReferenceDAE, Role
-from jmbs.lie import SE3
+from jmbs.lie import SE3, SO3
 from jmbs.simulation.by_name import Places
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def observation_plan(model: Model) -> ObservationPlan:
     """The index arrays of a model; numpy only, from what is static in it."""
     layout, plan = model.layout, model.dae.plan
     signals = signals_of(plan)
-    reaction = {name: _rows(plan, (f"{name}/hc",)) for name in layout.joints}
-    multipliers = {name: _rows(plan, paths) for name, paths, _ in layout.constraints}
+    reaction = {joint.name: _rows(plan, (joint.constraint,)) for joint in layout.parts.joints}
+    multipliers = {entry.name: _rows(plan, entry.components) for entry in layout.parts.constraints}
     constraints = reaction | multipliers
     return ObservationPlan(
-        **_bodies(layout, plan, signals),
-        **_joints(layout, plan, signals),
-        temperature_rise=Places.of({n: signals.efforts[plan.junction_of[n, "s"]][0] for n in layout.stores}),
+        **_bodies(layout, signals),
+        **_joints(layout, signals),
+        temperature_rise=Places.of({n: signals.efforts[plan.junction_of[n, "s"]][0] for n in layout.parts.stores}),
         states=_other_states(layout, plan, signals),
         reaction=Places.of(reaction),
         multipliers=Places.of(multipliers),
@@ -100,28 +100,27 @@ def observation_plan(model: Model) -> ObservationPlan:
     )
 
 
-def _bodies(layout: MechanicalLayout, plan: Plan, signals: Signals) -> dict:
-    poses = [plan.junction_of[f"{name}/pe", "q"] for name in layout.bodies]
-    coordinates = {name: signals.coordinates[pose] for name, pose in zip(layout.bodies, poses, strict=True)}
-    boxes = zip(layout.bodies, layout.velocity_boxes, strict=True)
-    velocities = {name: signals.efforts[plan.junction_of[box, "p"]] for name, box in boxes}
+def _bodies(layout: MechanicalLayout, signals: Signals) -> dict:
+    bodies = layout.parts.bodies
+    coordinates = {body.name: signals.coordinates[body.pose] for body in bodies}
+    velocities = {body.name: signals.efforts[body.velocity] for body in bodies}
     return {
         "position": Places.of({name: c[:3] for name, c in coordinates.items()}),
         "quaternion": Places.of({name: c[3:] for name, c in coordinates.items()}),
         "angular_velocity": Places.of({name: u[:3] for name, u in velocities.items()}),
-        "rotation": np.array([signals.states[pose][:, :3] for pose in poses], int).reshape(-1, 3, 3),
+        "rotation": np.array([signals.states[body.pose][:, :3] for body in bodies], int).reshape(-1, 3, 3),
         "linear_velocity": np.array([u[3:] for u in velocities.values()], int).reshape(-1, 3),
-        "body_quaternions": np.arange(4 * len(poses)).reshape(-1, 4),
-        "in_body_axes": np.array([group == SE3 for group in layout.groups], bool),
+        "body_quaternions": np.arange(4 * len(bodies)).reshape(-1, 4),
+        "in_body_axes": np.array([body.group == SE3 for body in bodies], bool),
     }
 
 
-def _joints(layout: MechanicalLayout, plan: Plan, signals: Signals) -> dict:
-    joints = [entry.joint for entry in layout.coordinates]
-    q = Places.of({name: signals.coordinates[plan.junction_of[f"{name}/pe", "q_r"]] for name in joints})
-    v = Places.of({name: signals.efforts[plan.junction_of[f"{name}/hc", "p_r"]] for name in joints})
-    types, first = dict(zip(layout.joints, layout.types, strict=True)), {"spherical": 0, "free": 3}
-    starts = [entry.start + first[types[entry.name]] for entry in q.entries if types[entry.name] in first]
+def _joints(layout: MechanicalLayout, signals: Signals) -> dict:
+    joints = {joint.name: joint for joint in layout.parts.joints if joint.group.dim}
+    q = Places.of({name: signals.coordinates[joint.coordinates] for name, joint in joints.items()})
+    v = Places.of({name: signals.efforts[joint.rates] for name, joint in joints.items()})
+    groups = [(entry.start, joints[entry.name].group) for entry in q.entries]
+    starts = [start if group == SO3 else start + 3 for start, group in groups if group in (SO3, SE3)]
     return {"q": q, "v": v, "joint_quaternions": np.array(starts, int)[:, None] + np.arange(4)}
 
 
@@ -130,13 +129,13 @@ def _other_states(layout: MechanicalLayout, plan: Plan, signals: Signals) -> Pla
 
     As in `State`, velocities and currents stand where storages have momenta and flux linkages.
     """
-    shown = {plan.junction_of[name, "s"] for name in layout.stores}
-    for name in layout.bodies:
-        shown |= {plan.junction_of[f"{name}/pe", "q"], plan.junction_of[f"{name}/ke", "p"]}
-    shown |= {plan.junction_of[f"{name}/pe", "q_r"] for name in layout.joints}
+    parts = layout.parts
+    shown = {plan.junction_of[name, "s"] for name in parts.stores}
+    shown |= {junction for body in parts.bodies for junction in (body.pose, body.momentum)}
+    shown |= {joint.coordinates for joint in parts.joints}
     found = {}
     for block in plan.blocks:
-        if not (block.environment and layout.bodies):
+        if not (block.environment and parts.bodies):
             numbers = signals.efforts if block.from_effort else signals.states
             found |= {name: numbers[name] for name in block.junctions if signals.states[name].size}
     return Places.of({name: index for name, index in found.items() if name not in shown})

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ENTROPY, ReferenceDAE, Role
+from jmbs.ephs import ENTROPY, ReferenceDAE, Role, made_by_unproven
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import rotate
-from jmbs.simulation.by_name import ByName
+from jmbs.simulation.by_name import ByName, entries_of
 from jmbs.simulation.instant import Forces, Instant
 from jmbs.simulation.observation_plan import ObservationPlan
 from jmbs.static_places import entries_across
@@ -34,7 +34,8 @@ def observe(model: Model, plan: ObservationPlan, instant: Instant) -> dict[str, 
         result["regularity"] = dae.regularity(x)
     if forces is not None:
         result |= _storage(dae, plan, x) | _constraints(dae, plan, x, forces)
-        result["singular_values"] = forces.singular_values
+        result["singular_values"] = forces.singular_values, forces.lengths
+        result |= _made(dae, instant, forces)
     return result
 
 
@@ -93,3 +94,12 @@ def _constraints(dae: ReferenceDAE, plan: ObservationPlan, x, forces: Forces) ->
         "constraint_position": largest(dae.closures(x, closure_gap)),
         "constraint_velocity": largest(forces.violation),
     }
+
+
+def _made(dae: ReferenceDAE, instant: Instant, forces: Forces) -> dict[str, ByName]:
+    """By path what components make whose laws are not theirs by construction; nothing where there are none."""
+    made = made_by_unproven(dae, instant.x, instant.efforts, forces.multipliers)
+    if made is None:
+        return {}
+    entries = entries_of(dict.fromkeys(made.paths, ()))
+    return {"energy_made": ByName(made.energy, entries), "entropy_made": ByName(made.entropy, entries)}

@@ -18,6 +18,7 @@ from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
 from jmbs.simulation.instant import Instant
+from jmbs.simulation.misses import chosen_by_assembly
 from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
@@ -60,6 +61,8 @@ def trajectory_of(
     end_time, (y, _) = run.end
     singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
     status = _status(run.result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
+    if model.allowed is not None:
+        status = Status.where(model.allowed, status, Status.invalid_parameters)
     failure_time = jnp.where(status == Status.successful, jnp.nan, end_time)
     books = _books(model, seen, account) if program.audit else dict.fromkeys(_BOOK_KEYS)
     times, seen, books = jax.tree.map(lambda leaf: leaf[program.lead :], (times, seen, books))
@@ -84,6 +87,8 @@ def trajectory_of(
         stored=seen.get("stored"),
         production=seen.get("production"),
         multipliers=seen.get("multipliers"),
+        energy_made=seen.get("energy_made"),
+        entropy_made=seen.get("entropy_made"),
         **books,
     )
 
@@ -108,7 +113,8 @@ def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]
     """The account; first-law residual: change of (total + thermal + heat given away) - supplied - projection work."""
     supplied, dissipated, entropy, projection_work = account[:, : len(ACCOUNT)].T
     temperature = model.dae.reference_temperature
-    rank, margin = _constraint_rank(seen.pop("singular_values"), model.dtype)
+    values, lengths = seen.pop("singular_values")
+    rank, margin = _constraint_rank(values, lengths, model.dtype)
     total = seen["kinetic"] + seen["potential"]
     whole = total + seen["thermal"] + seen["heat"]
     return {
@@ -127,15 +133,25 @@ def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]
     }
 
 
-def _constraint_rank(singular_values: Float[Array, "T m"], dtype) -> tuple[Array, Array]:
-    """The rank of the constraint rows at every saved time, and the margin to the next drop; see `Trajectory`."""
+def _constraint_rank(singular_values: Float[Array, "T m"], lengths: Float[Array, "T n"], dtype) -> tuple[Array, Array]:
+    """The rank of the constraint rows at every saved time, and the margin to the next drop; see `Trajectory`.
+
+    Singular values are those of the rows' directions. A row that vanishes keeps its direction: its length tells.
+    """
     if singular_values.shape[1] == 0:
         zeros = jnp.zeros(singular_values.shape[0], dtype)
         return zeros, zeros + 1
     relative = singular_values / singular_values[:, :1]
     rank = jnp.sum(relative > rank_tolerance(dtype), axis=1)
     margin = jnp.take(relative, jnp.maximum(rank[0] - 1, 0), axis=1)
-    return jnp.where(jnp.isnan(margin), jnp.nan, rank.astype(dtype)), margin
+    return jnp.where(jnp.isnan(margin), jnp.nan, rank.astype(dtype)), margin * _lightest(lengths)
+
+
+def _lightest(lengths: Float[Array, "T n"]) -> Float[Array, " T"]:
+    """The least, over the rows, of a row's length relative to the largest that it has in the run."""
+    largest = jnp.nanmax(lengths, axis=0, initial=0.0)
+    relative = jnp.where(largest > 0, lengths / jnp.where(largest > 0, largest, 1.0), 1.0)
+    return jnp.min(relative, axis=1, initial=1.0)
 
 
 NEAR_SINGULAR, APPROACHING = 0.02, 0.3
@@ -183,14 +199,14 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array | Non
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 
-def labels_of(model: Model, method: str) -> Labels:
-    """What the arrays of a trajectory are called."""
+def labels_of(model: Model, method: str, assembled: bool) -> Labels:
+    """What the arrays of a trajectory are called; `assembled`: it starts where assembly put it."""
     try:
         version = importlib.metadata.version("jmbs")
     except importlib.metadata.PackageNotFoundError:
         version = "unknown"
     layout = model.layout
-    constraints = tuple((name, multipliers) for name, _, multipliers in layout.constraints)
+    constraints = tuple((entry.name, entry.multipliers) for entry in layout.parts.constraints)
     return Labels(
         name=model.name,
         bodies=layout.bodies,
@@ -201,4 +217,5 @@ def labels_of(model: Model, method: str) -> Labels:
         version=version,
         constraints=constraints,
         storage_kinds=storage_kinds(model.dae),
+        assembled=chosen_by_assembly(model) if assembled else (),
     )

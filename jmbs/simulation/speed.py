@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.errors import ModelError, SimulationError
-from jmbs.library.mechanics import is_number, show
+from jmbs.library.mechanics import count, is_number, show
 from jmbs.simulation.batch import map_batch
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.model import Model
@@ -54,8 +54,7 @@ def measure_speed(
     if a member fails, since a run that stops early has no speed.
     """
     for name, value in (("batch", batch), ("steps", steps), ("repeats", repeats)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(name, show(value), "a whole number from 1 on")
+        count(name, value, "a whole number from 1 on")
     case = _case(model, batch, steps, dt, method, formulation, seed)
     machine = this_machine()
     programs, timings = {}, {}

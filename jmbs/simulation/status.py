@@ -21,27 +21,42 @@ class Status(eqx.Enumeration):
     inconsistent_initial_state = (
         "The initial state violates the constraints; assemble it with `model.initial_state()` after changing geometry."
     )
+    invalid_parameters = (
+        "A parameter has a value that a config would refuse, such as a mass that is not positive;"
+        " `model.with_parameters` names it where it is called with known values."
+    )
     not_finite = (
         "The state became infinite or NaN; the step is too large for the method, or the model has a singularity there."
     )
-    max_steps_reached = "The largest number of steps was reached before the end; raise `max_steps` or the step."
+    max_steps_reached = (
+        "The largest number of steps was reached before the end; raise `max_steps` or the tolerance, or choose an"
+        " implicit method if the equations are stiff."
+    )
+    stiff = (
+        "The largest number of steps was reached before the end, and stability and not accuracy decided the steps: the"
+        " equations are stiff; choose an implicit method, such as kvaerno5."
+    )
     step_too_small = "The step control asked for a step smaller than the smallest allowed; loosen the tolerance."
     implicit_solve_failed = "The nonlinear solve inside an implicit step did not converge; try a smaller step."
     table_exceeded = "A tabulated input was asked for a time outside its table."
     singular_coordinates = (
         "The coordinates reached a singularity of theirs (such as gimbal lock), where the equations have no meaning."
     )
+    interrupted = "The run was interrupted before its end."
 
 
 STATUS_NAMES = (
     "successful",
     "inconsistent_initial_state",
+    "invalid_parameters",
     "not_finite",
     "max_steps_reached",
+    "stiff",
     "step_too_small",
     "implicit_solve_failed",
     "table_exceeded",
     "singular_coordinates",
+    "interrupted",
 )
 
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.library.mechanics import JointCoordinates
+from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of
 from jmbs.simulation.status import Status
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-class JointCoordinates(NamedTuple):
-    """Names and units of the coordinates `q` and velocities `v` of one joint."""
-
-    joint: str
-    q_names: tuple[str, ...]
-    q_units: tuple[str, ...]
-    v_names: tuple[str, ...]
-    v_units: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,7 @@ class Labels:
     - `method`, `config_json`, `version`: the method, the full config as JSON, and the version of jmbs.
     - `state_units`: pairs (path, unit) for entries of `Trajectory.states`; a missing one is written as "1".
     - `constraints`: name and names of the multipliers of each constraint beyond joints.
+    - `assembled`: joints of loops of which nothing was given: assembly chose where they start.
     - `storage_kinds`: pairs (path, kind) of the storages: thermal, electric, magnetic, kinetic or potential.
     """
 
@@ -50,6 +43,7 @@ class Labels:
     version: str = ""
     state_units: tuple[tuple[str, str], ...] = ()
     constraints: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    assembled: tuple[str, ...] = ()
     storage_kinds: tuple[tuple[str, str], ...] = ()
 
 
@@ -78,7 +72,13 @@ class Trajectory(eqx.Module):
     `production` (T,) W/K, the entropy that it produces at that time; `stored` (T,) J, the exergy held by each storage,
     so that `supplied + projection_work = change of sum(stored) + sum(destroyed)`. `constraint_rank` (T,) is the number
     of independent constraint rows, `constraint_margin` (T,) the smallest singular value of those that were independent
-    at the start, relative to the largest: zero where the rank drops. All of them are `None` without audit.
+    at the start, relative to the largest, times the length of the lightest row beside the largest that it has in the
+    run: zero where rows become parallel or one vanishes. All of them are `None` without audit.
+
+    `energy_made` (T,) W and `entropy_made` (T,) W/K, by path of each component whose laws were tried on samples only,
+    as those of users are: what it gives out beyond what it takes in at that time. Zero, but for the entropy of
+    irreversible components, which is not negative; `broken_laws` tells where that is not so. `None` where there are no
+    such components.
 
     `status` and `failure_time` (s, NaN after success) tell what became of the run; `stats` counts steps.
     Values at times after a failure are NaN.
@@ -115,6 +115,8 @@ class Trajectory(eqx.Module):
     stored: ByName | None = None
     constraint_rank: Float[Array, " T"] | None = None
     constraint_margin: Float[Array, " T"] | None = None
+    energy_made: ByName | None = None
+    entropy_made: ByName | None = None
 
     def to_xarray(self) -> xr.Dataset:
         """The trajectory as an `xarray.Dataset` of schema `jmbs-result/1`, with units and names.
@@ -123,6 +125,13 @@ class Trajectory(eqx.Module):
         counts become variables along it. Raises `ModelError` for traced arrays and for several batch axes.
         """
         return dataset_of(self)
+
+    def broken_laws(self) -> tuple[BrokenLaw, ...]:
+        """Where and when components made energy or destroyed entropy, the worst of each component and law.
+
+        Empty if there are none, and without audit. Raises `ModelError` for traced arrays.
+        """
+        return broken_laws(self)
 
 
 def continuous_quaternions(q: Float[Array, "T *n 4"]) -> Float[Array, "T *n 4"]:

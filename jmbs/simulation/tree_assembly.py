@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jmbs.lie import SE3, quaternion_to_rotation, rotate_back
 from jmbs.multibody import tree_dae
@@ -68,11 +68,10 @@ def _junctions(model: Model, body: int) -> tuple[str, str]:
 
 def _coordinates(model: Model, block, given) -> Array:
     """Elements of a block that stays: given joint coordinates, else neutral."""
-    plan = model.dae.plan
-    joint_of = {plan.junction_of[f"{name}/pe", "q_r"]: name for name in model.layout.joints}
+    joint_of = {joint.coordinates: joint.name for joint in model.layout.parts.joints}
     neutral = block.space.to_coordinates(block.space.identity(model.dtype))
-    values = [given.get(joint_of.get(name, ""), {}).get("q") for name in block.junctions]
-    rows = jnp.stack([neutral if value is None else value for value in values])
+    entries = [given.get(joint_of.get(name, ""), {}) for name in block.junctions]
+    rows = jnp.stack([entry.get("q", entry.get("guess", neutral)) for entry in entries])
     return jax.vmap(block.space.from_coordinates)(rows).astype(model.dtype)
 
 
@@ -95,12 +94,15 @@ def _given(model: Model, body: int) -> tuple[Array | None, Array | None, dict[st
 
 def _pose(model: Model, body: int) -> Array:
     state, _, given = _given(model, body)
-    if state is not None:
-        return state
-    pose = SE3.identity(model.dtype)
-    if given.get("quaternion") is not None:
+    return pose_of(given, model.dtype) if state is None else state
+
+
+def pose_of(given: dict[str, Any], dtype: Any) -> Float[Array, "3 4"]:
+    """The pose with this `position` and `quaternion`, where they are given."""
+    pose = SE3.identity(dtype)
+    if "quaternion" in given:
         pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
-    return pose if given.get("position") is None else pose.at[:, 3].set(given["position"])
+    return pose.at[:, 3].set(given["position"]) if "position" in given else pose
 
 
 def _twist(model: Model, body: int) -> Array:
@@ -109,6 +111,5 @@ def _twist(model: Model, body: int) -> Array:
     if state is not None:
         return state
     still = jnp.zeros(3, model.dtype)
-    spin = still if given.get("angular_velocity") is None else given["angular_velocity"]
-    velocity = still if given.get("velocity") is None else given["velocity"]
+    spin, velocity = (given.get(key, still) for key in ("angular_velocity", "velocity"))
     return jnp.concatenate([spin, rotate_back(_pose(model, body)[:, :3], velocity)])

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Role
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Gear, Inclusion, body_wrench, show
+from jmbs.library.mechanics import FoundBody, Gear, body_wrench, show
 from jmbs.lie import SE3, AbstractGroup, pose, quaternion_to_rotation, tangent
 from jmbs.linear import solve_definite
 from jmbs.simulation.mechanics import component
@@ -34,7 +34,7 @@ SPACING_TOLERANCE = 1e-6
 """How far saved times may be from equal spacing, relative to it."""
 
 
-class Rule(NamedTuple):
+class ActionRule(NamedTuple):
     """How one interval's action is approximated; times are fractions of the interval.
 
     The motion is the polynomial through the poses at `nodes`, in the exponential chart of the node before the middle;
@@ -53,8 +53,8 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "midpoint": Rule(np.array([0, 1]), np.array([0.5]), np.array([1.0]), np.array([0.5, 0.5])),
-    "simpson": Rule(np.array([0, 0.5, 1]), np.array([0, 0.5, 1]), np.array([1, 4, 1]) / 6, np.array([1, 4, 1]) / 6),
+    "midpoint": ActionRule(np.array([0, 1]), np.array([0.5]), np.array([1.0]), np.array([0.5, 0.5])),
+    "simpson": ActionRule(*2 * (np.array([0, 0.5, 1]),), *2 * (np.array([1, 4, 1]) / 6,)),
 }
 """By name; the residual's order in the spacing of saved times is 2 and 4."""
 
@@ -73,19 +73,18 @@ class AppliedForces(NamedTuple):
 
 def applied_forces(model: Model, t: Any, state: State) -> AppliedForces:
     """Springs, friction, actuation, loads and other components' forces at a state of a mechanism; pure."""
-    dae, slots, junction = model.dae, model.dae.plan.slots, model.dae.plan.junction_of
+    dae, slots = model.dae, model.dae.plan.slots
     x = to_internal(dae, state)
     e, s = dae.efforts(t, x), dae.structures(x)
     # Gravity and gyroscopic effects follow from the Lagrangian: their components are given no effort.
     others = e
-    for name in model.layout.bodies:
-        for port in (("pe", "q"), ("ke", "p")):
-            others = others.at[slots[junction[f"{name}/{port[0]}", port[1]]]].set(0.0)
+    for body in model.layout.parts.bodies:
+        others = others.at[jnp.concatenate([slots[body.pose], slots[body.momentum]])].set(0.0)
     outer, _ = dae.outer_flows(t, x, e)
     force = dae.reduce(s, outer - dae.irreversible_flows(x, e)[0] - dae.reversible_flows(s, others))
     return AppliedForces(
-        {name: force[slots[_momentum_junction(model, name)]] for name in model.layout.bodies},
-        {name: force[slots[junction[f"{name}/hc", "p_r"]]] for name in model.layout.joints},
+        {body.name: force[slots[body.velocity]] for body in model.layout.parts.bodies},
+        {joint.name: force[slots[joint.rates]] for joint in model.layout.parts.joints},
     )
 
 
@@ -115,9 +114,11 @@ def variational_residual(
     forces = jax.vmap(lambda t, s, r: _body_forces(model, t, s, *r))(trajectory.ts, states, reactions)
     windows = np.arange(len(trajectory.ts) - 2 * scheme.steps)[:, None] + np.arange(2 * scheme.steps + 1)
     residuals = {}
-    for name, group in zip(model.layout.bodies, model.layout.groups, strict=True):
-        body = _Lagrangian(component(model.dae, f"{name}/ke"), component(model.dae, f"{name}/pe"), _iota(model, name))
-        poses = jax.vmap(lambda s, name=name: s[model.dae.plan.junction_of[f"{name}/pe", "q"]])(states)
+    for found in model.layout.parts.bodies:
+        name, group = found.name, found.group
+        weight = component(model.dae, found.weight or "")
+        body = _Lagrangian(component(model.dae, found.kinetic), weight, _iota(model, found))
+        poses = jax.vmap(lambda s, found=found: s[found.pose])(states)
         residual = jax.vmap(lambda q, f, group=group, body=body: _hat_residual(group, body, scheme, h, q, f))
         residuals[name] = residual(poses[windows], forces[name][windows])
     return residuals
@@ -136,7 +137,7 @@ class _Lagrangian(eqx.Module):
         return 0.5 * momentum @ w - self.potential.energy({"q": q})
 
 
-def _hat_residual(group: AbstractGroup, body: _Lagrangian, rule: Rule, h, poses, forces) -> Float[Array, "6"]:
+def _hat_residual(group: AbstractGroup, body: _Lagrangian, rule: ActionRule, h, poses, forces) -> Float[Array, "6"]:
     """The virtual work over two neighbouring intervals of a hat-shaped virtual displacement, by its integral."""
     n = rule.steps
     hat = 1 - np.abs(np.arange(2 * n + 1) - n) / n
@@ -152,7 +153,7 @@ def _hat_residual(group: AbstractGroup, body: _Lagrangian, rule: Rule, h, poses,
     return body.iota @ (body.iota.T @ residual)
 
 
-def _action(group: AbstractGroup, body: _Lagrangian, rule: Rule, duration, poses) -> Float[Array, ""]:
+def _action(group: AbstractGroup, body: _Lagrangian, rule: ActionRule, duration, poses) -> Float[Array, ""]:
     """The discrete Lagrangian: the quadrature of `l` along the polynomial through the poses, J s."""
     origin = poses[rule.steps // 2]
     chart = jax.vmap(lambda q: group.log(group.compose(group.inverse(origin), q)))(poses)
@@ -176,32 +177,32 @@ def _lagrange_polynomials(nodes: np.ndarray, points: np.ndarray) -> tuple[np.nda
 
 def _body_forces(model: Model, t, state: State, reaction, multipliers) -> dict[str, Float[Array, "6"]]:
     """All forces on the bodies but gravity: applied ones, and those of joints and constraints."""
-    layout, dae = model.layout, model.dae
-    bodies, joints = applied_forces(model, t, state)
-    groups = dict(zip(layout.bodies, layout.groups, strict=True))
-    state_of = lambda path, port: state[dae.plan.junction_of[path, port]]  # noqa: E731
+    parts, dae = model.layout.parts, model.dae
+    forces, joints = applied_forces(model, t, state)
+    bodies = {body.name: body for body in parts.bodies}
 
     def add(body: str, wrench) -> None:
-        if body != "ground":
-            R = state_of(f"{body}/pe", "q")[:, :3]
-            bodies[body] = bodies[body] + body_wrench(groups[body], R, wrench[:3], wrench[3:])
+        if body in bodies:
+            R = state[bodies[body].pose][:, :3]
+            forces[body] = forces[body] + body_wrench(bodies[body].group, R, wrench[:3], wrench[3:])
 
-    for name, parent, child in zip(layout.joints, layout.parents, layout.children, strict=True):
-        motion, o1, o2 = component(dae, f"{name}/hc").motion, *(component(dae, f"{name}/o{i}") for i in (1, 2))
-        q_r = state_of(f"{name}/pe", "q_r")
-        wrench = _joint_wrench(tangent(motion, q_r), reaction[name], joints[name])
-        add(child, SE3.Ad_dual(SE3.inverse(o2.frame), wrench))
+    for joint in parts.joints:
+        motion, o1, o2 = component(dae, joint.constraint).motion, *(component(dae, path) for path in joint.offsets)
+        q_r = state[joint.coordinates]
+        wrench = _joint_wrench(tangent(motion, q_r), reaction[joint.name], joints[joint.name])
+        add(joint.child, SE3.Ad_dual(SE3.inverse(o2.frame), wrench))
         on_parent = SE3.Ad_dual(SE3.inverse(motion.inclusion(q_r)), wrench)
-        add(parent, -SE3.Ad_dual(SE3.inverse(o1.frame), on_parent))
-    for name, paths, _ in layout.constraints:
+        add(joint.parent, -SE3.Ad_dual(SE3.inverse(o1.frame), on_parent))
+    at_velocity = {body.velocity: body.name for body in parts.bodies}
+    for constraint in parts.constraints:
         used = 0
-        for path in paths:
-            _, rows = component(dae, path).structure({"q": state_of(path, "q")})
-            body = next(b for b in layout.bodies if _momentum_junction(model, b) == dae.plan.junction_of[path, "p"])
+        for path in constraint.components:
+            _, rows = component(dae, path).structure({"q": state[dae.plan.junction_of[path, "q"]]})
+            name = at_velocity[dae.plan.junction_of[path, "p"]]
             # Rows act on the body's velocity first, then on that of a moving surface.
-            bodies[body] = bodies[body] - rows[:, :6].T @ multipliers[name][used : used + len(rows)]
+            forces[name] = forces[name] - rows[:, :6].T @ multipliers[constraint.name][used : used + len(rows)]
             used += len(rows)
-    return bodies
+    return forces
 
 
 def _joint_wrench(i: Float[Array, "6 k"], reaction: Float[Array, "6"], force: Float[Array, " k"]) -> Float[Array, "6"]:
@@ -216,47 +217,41 @@ def _motion(trajectory: Trajectory) -> dict[str, Any]:
 
 def _state(model: Model, motion: dict[str, Any]) -> State:
     """The state at one saved time."""
-    dae, layout, junction = model.dae, model.layout, model.dae.plan.junction_of
+    dae, parts = model.dae, model.layout.parts
     state = identity_state(dae)
-    for name, group in zip(layout.bodies, layout.groups, strict=True):
-        R = quaternion_to_rotation(motion["quaternion"][name])
-        v = motion["velocity"][name]
-        u = jnp.concatenate([motion["angular_velocity"][name], R.T @ v if group == SE3 else v])
-        state = state.replace(junction[f"{name}/pe", "q"], pose(R, motion["position"][name]))
-        state = state.replace(junction[f"{name}/ke", "p"], _iota(model, name).T @ u)
-    for name, q in motion["q"].items():
-        group = component(dae, f"{name}/hc").motion.group
-        state = state.replace(junction[f"{name}/pe", "q_r"], group.from_coordinates(q))
+    for body in parts.bodies:
+        R = quaternion_to_rotation(motion["quaternion"][body.name])
+        v = motion["velocity"][body.name]
+        u = jnp.concatenate([motion["angular_velocity"][body.name], R.T @ v if body.group == SE3 else v])
+        state = state.replace(body.pose, pose(R, motion["position"][body.name]))
+        state = state.replace(body.momentum, _iota(model, body).T @ u)
+    for joint in parts.joints:
+        if joint.group.dim:
+            state = state.replace(joint.coordinates, joint.group.from_coordinates(motion["q"][joint.name]))
     for name, temperature in motion["temperature"].items():
         store = component(dae, name)
-        state = state.replace(junction[name, "s"], (store.capacity * jnp.log(temperature / store.temperature))[None])
+        entropy = store.capacity * jnp.log(temperature / store.temperature)
+        state = state.replace(dae.plan.junction_of[name, "s"], entropy[None])
     for name, value in motion["states"].items():
         state = state.replace(name, value)
     return state
 
 
-def _iota(model: Model, body: str) -> Float[Array, "6 k"]:
+def _iota(model: Model, body: FoundBody) -> Float[Array, "6 k"]:
     """The velocities that carry inertia, as columns: all of them but for particles and rods."""
-    inclusion = component(model.dae, _velocity_box(model, body))
-    return inclusion.iota if isinstance(inclusion, Inclusion) else jnp.eye(6, dtype=model.dtype)
-
-
-def _velocity_box(model: Model, body: str) -> str:
-    return model.layout.velocity_boxes[model.layout.bodies.index(body)]
-
-
-def _momentum_junction(model: Model, body: str) -> str:
-    """Where forces act on a body."""
-    return model.dae.plan.junction_of[_velocity_box(model, body), "p"]
+    if body.inclusion is None:
+        return jnp.eye(6, dtype=model.dtype)
+    return component(model.dae, body.inclusion).iota
 
 
 def _check(model: Model, trajectory: Trajectory, rule: str) -> None:
     if rule not in RULES:
         raise ModelError("rule", show(rule), f"one of {', '.join(RULES)}")
-    if not model.layout.bodies:
-        raise ModelError("model", "a system without bodies", "a mechanism")
-    known = {f"{name}/hc" for name in model.layout.joints}
-    paths = [path for _, paths, _ in model.layout.constraints for path in paths]
+    parts = model.layout.parts
+    if not parts.bodies or any(body.weight is None for body in parts.bodies):
+        raise ModelError("model", "a system without bodies, or with one that has no weight", "rigid bodies")
+    known = {joint.constraint for joint in parts.joints}
+    paths = [path for constraint in parts.constraints for path in constraint.components]
     known |= {path for path in paths if not isinstance(component(model.dae, path), Gear)}
     for batch in model.dae.plan.batches:
         if batch.role is Role.REVERSIBLE and batch.multipliers.shape[1] and not known.issuperset(batch.paths):

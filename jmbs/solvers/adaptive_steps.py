@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry
+from jmbs.solvers.one_mode import forward_only, reverse_only
+from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
 
 Kind = Literal["lax", "bounded", "checkpointed"]
 """Loops with derivatives forwards; in both modes, slow; backwards, with few states kept."""
@@ -62,11 +63,13 @@ class AdaptiveSteps(eqx.Module):
         saved = jnp.full((len(times), first_row.size), jnp.nan, first_row.dtype).at[0].set(first_row)
         kept = jnp.full((len(times) if slopes else 0, width), jnp.nan, times.dtype)
         nothing, yes = jnp.zeros((), int), jnp.ones((), bool)
-        result = diffrax.RESULTS.successful
+        result = finite_start(first_row)
         return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept)
 
     def advance(self, problem: Problem, carry: AdaptiveCarry, stop: Int[Array, ""] | None = None) -> AdaptiveCarry:
         """See `Steps`."""
+        if self.kind == "checkpointed":
+            problem, carry = reverse_only((problem, carry))
         slopes, last = problem.slopes, len(problem.times) - 1
         end = last if stop is None else stop
 
@@ -81,7 +84,8 @@ class AdaptiveSteps(eqx.Module):
 
         most = None if self.kind == "lax" else self.max_steps + slopes
         step = self._step(problem)
-        return eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
+        after = eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
+        return forward_only(after) if self.kind == "lax" else after
 
     def run(self, carry: AdaptiveCarry) -> Run:
         """See `Steps`."""

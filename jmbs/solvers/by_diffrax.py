@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from jmbs.solvers.adaptive_steps import FIRST_STEP, LEAST_STEP
-from jmbs.solvers.stepping import Problem, Run
+from jmbs.solvers.stepping import Problem, Run, as_row, finite_start
 
 
 def by_diffrax(
@@ -55,8 +55,12 @@ def by_diffrax(
     saved, end = ys
     slopes = jax.vmap(problem.velocity)(times, saved)
     end = jax.tree.map(lambda leaf: leaf[-1], end)
-    stats = solution.stats
-    return Run(saved, slopes, end, solution.result, stats["num_accepted_steps"], stats["num_rejected_steps"])
+    stats, results = solution.stats, diffrax.RESULTS
+    first = finite_start(as_row(y0))
+    begun = first == results.successful
+    end = jnp.where(begun, end[0], times[0]), end[1]
+    result = results.where(begun, solution.result, first)
+    return Run(saved, slopes, end, result, stats["num_accepted_steps"], stats["num_rejected_steps"])
 
 
 def _grid(times: Float[Array, " n"], counts: Int[Array, " intervals"], steps: int) -> Float[Array, " steps+1"]:

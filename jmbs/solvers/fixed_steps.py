@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
-from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry
+from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
 
 
 class FixedCarry(NamedTuple):
@@ -57,7 +57,7 @@ class FixedSteps(eqx.Module):
         width = problem.solver.manifold.zero(y0).size
         slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, width), times.dtype)
         nothing = jnp.zeros((), int)
-        return FixedCarry(nothing, nothing, times[0], y0, diffrax.RESULTS.successful, nothing, saved, slopes)
+        return FixedCarry(nothing, nothing, times[0], y0, finite_start(first), nothing, saved, slopes)
 
     def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:
         """See `Steps`; `stop` only where the number of steps is not known ahead."""

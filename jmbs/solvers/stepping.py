@@ -69,6 +69,12 @@ def as_row(y: PyTree) -> Float[Array, " size"]:
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(y)])
 
 
+def finite_start(row: Float[Array, " size"]) -> Any:
+    """The result that a run starts with: failed where the numbers of its first state are not all finite."""
+    results = diffrax.RESULTS
+    return results.where(jnp.all(jnp.isfinite(row)), results.successful, results.nonfinite)  # pyright: ignore[reportArgumentType]
+
+
 def as_states(rows: Float[Array, "times size"], y: PyTree) -> PyTree:
     """States `(times, ...)` from their rows; `y`: a state."""
     leaves, structure = jax.tree.flatten(y)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
 from jmbs.errors import ModelError
+from jmbs.files import replacing
 from jmbs.simulation import Trajectory
 from jmbs.visualise.canvas import finish_axes, headline, new_figure
 from jmbs.visualise.exergy import exergy_figure
@@ -60,7 +61,8 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
         if figure is None:
             path.unlink(missing_ok=True)
             continue
-        figure.savefig(path, dpi=130)
+        with replacing(path) as partial:
+            figure.savefig(partial, format="png", dpi=130)
         drawn.append(path)
     return drawn
 

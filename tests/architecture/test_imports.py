@@ -12,6 +12,7 @@ from source_tree import Import, imports, is_package, modules
 LAYERS = (
     ("__main__",),
     ("cli",),
+    ("running",),
     ("",),
     ("io", "visualise"),
     ("identification",),
@@ -22,7 +23,7 @@ LAYERS = (
     ("linear",),
     ("lie", "spatial", "graphs"),
     ("arrays", "cache", "compiler", "static_places"),
-    ("by_value",),
+    ("by_value", "files"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

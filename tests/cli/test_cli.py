@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from io_result.synthetic import failed, pair_trajectory
 import jmbs.io
 import jmbs.simulation
 from jmbs.cli import main
-from jmbs.errors import AssemblyError, ModelError
+from jmbs.errors import AssemblyError, ModelError, RunInterrupted
+from jmbs.simulation import Status
 
 
 class Stub:
@@ -27,6 +29,7 @@ class Stub:
         self.assembly_error = None
         self.simulate = lambda model, state, **options: pair_trajectory(state, count=21)
         self.precision = "float64"
+        self.chosen = ()
 
     def read_config(self, path, overrides=()):
         self.overrides = list(overrides)
@@ -55,6 +58,7 @@ def stub(monkeypatch, tmp_path):
     monkeypatch.setattr(
         jmbs.simulation, "simulate", lambda *args, **kwargs: stub.simulate(*args, **kwargs), raising=False
     )
+    monkeypatch.setattr(jmbs.simulation, "chosen_by_assembly", lambda model: stub.chosen)
     monkeypatch.chdir(tmp_path)
     return stub
 
@@ -71,6 +75,13 @@ def test_run_writes_everything(stub, tmp_path, capsys):
     for words in ("Finished.", "energy drift", "entropy produced", "(rail)", "out"):
         assert words in out
     assert err == ""
+
+
+def test_a_branch_that_assembly_chose_is_told(stub, tmp_path, capsys):
+    stub.chosen = ("axle",)
+    assert main(["run", "pair.yaml", "--out", str(tmp_path / "out")]) == 0
+    assert "branch            assembly chose axle " in capsys.readouterr().out
+    assert list(json.loads((tmp_path / "out" / "summary.json").read_text())["chosen_by_assembly"]) == ["axle"]
 
 
 def test_default_folder(stub, tmp_path):
@@ -193,3 +204,42 @@ def test_code_of_a_model_that_leaves_the_process_is_an_error(monkeypatch, capsys
     config = str(configs / "pendulum.yaml")
     assert main(["check", config]) == 1
     assert f"{config}: code that the model uses asked to leave the process" in capsys.readouterr().err
+
+
+@pytest.fixture
+def broken_plots(monkeypatch):
+    def draw(*args, **kwargs):
+        raise RuntimeError("no\x1b[31m fonts")
+
+    monkeypatch.setattr("jmbs.visualise.plot_trajectory", draw)
+
+
+def test_plots_that_fail_do_not_lose_the_result(stub, tmp_path, capsys, broken_plots):
+    assert main(["run", "pair.yaml", "--out", "out"]) == 1
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["status"] == "successful"
+    assert (tmp_path / "out" / "result.nc").exists()
+    out, err = capsys.readouterr()
+    assert "Finished." in out
+    assert "out: the result is written, but not all plots are: RuntimeError: no\\x1b[31m fonts" in err
+
+
+def test_an_interrupted_run_is_written_as_far_as_it_came(stub, tmp_path, capsys):
+    def interrupted(model, state, **options):
+        so_far = failed(pair_trajectory(state, count=21), 6.0)
+        raise RunInterrupted(lambda: dataclasses.replace(so_far, status=Status.interrupted))
+
+    stub.simulate = interrupted
+    assert main(["run", "pair.yaml", "--out", "out"]) == 130
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["status"] == "interrupted" and summary["failure_time"] == 6.0
+    assert (tmp_path / "out" / "result.nc").exists()
+    assert "pair: interrupted at t = 6 s" in capsys.readouterr().err
+
+
+def test_an_interrupt_before_there_is_anything_writes_nothing(stub, tmp_path):
+    def interrupted(model, state, **options):
+        raise KeyboardInterrupt
+
+    stub.simulate = interrupted
+    assert main(["run", "pair.yaml", "--out", "new/out"]) == 130
+    assert list(tmp_path.iterdir()) == []

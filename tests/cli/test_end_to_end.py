@@ -92,3 +92,13 @@ def test_a_run_with_unmet_assembly_is_refused(tmp_path, capsys):
     override = ["--set", "initial.bodies={rod: {position: [3, 0, 0]}}", "--out", str(tmp_path / "out")]
     assert main(["run", PENDULUM, "--no-cache", *override]) == 2
     assert "misses by" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_single_objects_are_free_if_told_so(tmp_path, capsys):
+    box = tmp_path / "box.urdf"
+    inertia = '<inertial><mass value="2"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+    box.write_text(f'<robot name="box"><link name="box">{inertia}</link></robot>')
+    assert main(["check", str(box), "--root", "free"]) == 0
+    assert "free, ground -> box, 6 free" in capsys.readouterr().out
+    assert main(["check", PENDULUM, "--root", "free"]) == 2
+    assert "--root: found free for a config, wanted none" in capsys.readouterr().err

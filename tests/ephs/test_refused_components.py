@@ -111,10 +111,12 @@ def test_a_name_used_twice_in_a_mechanism(add):
     refuse(build, f"{section}/link", "already that of a body", "only once")
 
 
-def test_drives_below_the_root():
-    inner = system({"tank": Tank()}, {"x": "tank.x"}, ["x"], {"x": ConstantEffort(jnp.ones(1))})
-    outer = System(pattern({"inside": inner.ports}, {"x": "inside.x"}), {"inside": inner})
-    refuse(lambda: flatten(outer), "inside", "['x'] below the root", "at the root only")
+def test_two_driven_ports_of_one_path():
+    drives = {"x": ConstantEffort(jnp.ones(1))}
+    inner = system({"tank": Tank()}, {"x": "tank.x"}, ["x"], drives)
+    wiring = pattern({"inside": inner.ports}, {"x": "inside.x"}, {"inside/x": "x"})
+    outer = System(wiring, {"inside": inner}, {"inside/x": ConstantEffort(jnp.ones(1))})
+    refuse(lambda: flatten(outer), "drives/inside/x", "two driven ports", "a path used once")
 
 
 def test_a_drive_of_no_outer_port():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
+from quick import quick_jit
 
 import jmbs
+from jmbs.library.mechanics import JOINT_DIMENSIONS
 
 TURNS = [{"type": "revolute", "axis": axis} for axis in ([0, 0, 1], [0, 1, 0], [1, 0, 0])]
 
@@ -40,3 +43,26 @@ def test_a_run_that_comes_close_goes_on_with_small_steps():
 def test_no_run_starts_in_gimbal_lock():
     with pytest.raises(jmbs.AssemblyError, match="gimbal lock"):
         jmbs.simulate(gimbals(np.pi / 2, [0.0, 2.0, 0.0]), t1=0.1, save_every=0.1)
+
+
+def test_under_jit_an_initial_state_is_the_same():
+    """Nothing can be raised there of a state in lock."""
+    wanted = gimbals(1.2, [0.1, 2.0, 0.0]).initial_state()
+    assembled = quick_jit(lambda model: model.initial_state())
+    found = assembled(gimbals(1.2, [0.1, 2.0, 0.0]))
+    for a, b in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-14)
+    assembled(gimbals(np.pi / 2, [0.0, 2.0, 0.0]))
+
+
+@pytest.mark.slow
+def test_every_joint_is_assembled_and_run_under_jit():
+    """On a body of its own; traced and not compiled."""
+    m = jmbs.Mechanism("all joints")
+    given = {"screw": {"pitch": 0.1}, "universal": {"axis2": [1, 0, 0]}, "composite": {"motions": TURNS}}
+    for kind in JOINT_DIMENSIONS:
+        m.add_body(f"on_{kind}", mass=1.0, inertia=[0.1, 0.2, 0.25])
+        m.add_joint(kind, kind, "ground", f"on_{kind}", **given.get(kind, {}))
+    model = m.compile()
+    run = lambda: jmbs.simulate(model, t1=0.1, save_every=0.1, dt=0.01, solver="rk4", audit=False).q.array  # noqa: E731
+    assert jax.eval_shape(run).shape[0] == 2

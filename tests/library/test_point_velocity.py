@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from library.random_states import assert_close, by_group, element, normal
 
-from jmbs.ephs.validate import validate_component
+from jmbs.ephs import validate_component
 from jmbs.library.mechanics.point_velocity import PointVelocity
 from jmbs.library.redundant import examples
 

@@ -84,17 +84,17 @@ def state_of(model, bodies, joints) -> State:
     """A state from poses (3, 4) and velocities (angular in body axes, linear in world axes), without an assembly."""
     dae, junction = model.dae, model.dae.plan.junction_of
     state = identity_state(dae)
-    for (name, (q, omega, v)), group in zip(bodies.items(), model.layout.groups, strict=True):
-        u = jnp.concatenate([omega, q[:, :3].T @ v if group == SE3 else v])
+    for name, (q, omega, v) in bodies.items():
+        u = jnp.concatenate([omega, q[:, :3].T @ v if model.layout.body(name).group == SE3 else v])
         if f"{name}/in" in dae.plan.member_of:
             u = component(dae, f"{name}/in").ratio({}).T @ u
         state = state.replace(junction[f"{name}/pe", "q"], q).replace(junction[f"{name}/ke", "p"], u)
     for name, q in joints.items():
         state = state.replace(junction[f"{name}/pe", "q_r"], q)
-    for name in model.layout.elements:
-        line = component(dae, f"{name}/line")
-        poses = {port: state[junction[f"{name}/line", port]] for port in line.ports if port.startswith("q")}
-        state = state.replace(junction[f"{name}/pe", "l"], line.length(poses)[None])
+    for element in model.layout.parts.elements:
+        line = component(dae, element.line)
+        poses = {port: state[junction[element.line, port]] for port in line.ports if port.startswith("q")}
+        state = state.replace(element.length, line.length(poses)[None])
     return state
 
 
@@ -130,10 +130,10 @@ def motion(group: str, partner: str):
 
     def observed(x):
         found, e = {}, dae.efforts(0.0, x)
-        for name, own, box in zip(model.layout.bodies, model.layout.groups, model.layout.velocity_boxes, strict=True):
-            block, row = plan.state_of[plan.junction_of[f"{name}/pe", "q"]]
-            q, u = x[block][row], e[plan.slots[plan.junction_of[box, "p"]]]
-            velocity = q[:, :3] @ u[3:] if own == SE3 else u[3:]
+        for body in model.layout.parts.bodies:
+            name, (block, row) = body.name, plan.state_of[body.pose]
+            q, u = x[block][row], e[plan.slots[body.velocity]]
+            velocity = q[:, :3] @ u[3:] if body.group == SE3 else u[3:]
             found |= {f"{name} r": q[:, 3], f"{name} v": velocity, f"{name} omega": u[:3]}
         return found, jnp.sum(dae.energies(x))
 

@@ -11,8 +11,7 @@ from library.redundant_systems import M, accelerations, everything
 from quick import quick_jit
 
 import jmbs
-from jmbs.ephs import Quantity, Rates, System, flatten, pattern
-from jmbs.ephs.validate import validate_component
+from jmbs.ephs import Quantity, Rates, System, flatten, pattern, validate_component
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import ThermalStore
 from jmbs.library.redundant import examples, point_masses, redundant_system

@@ -11,7 +11,7 @@ from library.random_states import assert_close
 
 import jmbs
 from jmbs.io import summarise
-from jmbs.library.redundant import examples, point_masses
+from jmbs.library.redundant import examples, point_masses, redundant_system
 
 
 def trailer_run(eliminated: bool) -> jmbs.Trajectory:
@@ -66,6 +66,22 @@ def test_an_interconnection_whose_rows_lose_rank_is_reported():
     run = jmbs.simulate(model, t1=0.06, save_every=0.003, solver="rk4", dt=1e-3)
     (warning,) = summarise(run)["warnings"]
     assert "lose rank near" in warning
+
+
+VANISHING = {
+    "a branch point": ({"c": lambda z: z[:1] * z[1:2]}, [0.5, 0.0, 0.0], [-1.0, 0.0, 0.0]),
+    "a row of zeros": ({"A": lambda z: (1 - z[1]) * jnp.eye(3)[:1]}, [0.0, 0.5, 0.0], [0.0, 1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_rows_that_vanish_are_reported(name):
+    """They were not: each keeps its direction, of which the rank is taken."""
+    rows, zeta, w = VANISHING[name]
+    model = jmbs.compile(redundant_system(np.eye(3), Z=np.eye(3), **rows), initial={"zeta": zeta, "w": w})
+    run = jmbs.simulate(model, t1=1.01, save_every=0.0505, solver="rk4", dt=0.0101)
+    (warning,) = summarise(run)["warnings"]
+    assert warning.startswith("the constraints lose rank near t = 0.5")
 
 
 def test_gimbal_lock_ends_the_run_with_a_status():

@@ -6,16 +6,21 @@ saddle matrix that both solve.
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
 from mechanisms import n_four_bar, random_mechanism
 from quick import quick_jit
 
 import jmbs
 from jmbs.dae import project
-from jmbs.ephs import Role
+from jmbs.ephs import ENTROPY, Quantity, Role, power_port, state_port
+from jmbs.library.mechanics import momentum_quantity
+from jmbs.library.mechanics.friction import dissipation
+from jmbs.lie import SE3, Rn
 from jmbs.multibody import tree_dae
 from jmbs.simulation.formulation import TreeFormulation
 from jmbs.simulation.instant import instant
@@ -105,6 +110,55 @@ def test_trees(seed, bodies):
 @pytest.mark.parametrize(("seed", "bodies", "loops"), LOOPS)
 def test_loops(seed, bodies, loops):
     agreement(random_mechanism(seed, bodies, loops), loops, seed)
+    jax.clear_caches()
+
+
+class Loss(eqx.Module):
+    """A user's loss along random directions of a port."""
+
+    root: Array
+    quantity: Quantity = eqx.field(static=True)
+
+    @property
+    def ports(self):
+        return {"p": power_port(self.quantity.space, self.quantity.name), "s": power_port(Rn(1), ENTROPY)}
+
+    def onsager(self, x, e):
+        return dissipation(self.root @ self.root.T, e["p"], e.temperature("s"))
+
+
+class Swirl(eqx.Module):
+    """A user's force across the velocity of a body, larger the farther it is."""
+
+    root: Array
+
+    @property
+    def ports(self):
+        momentum = momentum_quantity(SE3)
+        return {"p": power_port(momentum.space, momentum.name), "q": state_port(SE3, "pose")}
+
+    def structure(self, x):
+        return (self.root - self.root.T) * (1 + x["q"][0, 3] ** 2), None
+
+
+@slow
+@pytest.mark.parametrize("kind", ["joint", "body", "swirl"])
+@pytest.mark.parametrize(("seed", "bodies", "loops"), [(2, 4, 0), (5, 4, 1)])
+def test_a_component_of_a_user_at_a_random_port(seed, bodies, loops, kind):
+    """What the tree does not know is evaluated by the reference semantics, in both formulations alike."""
+    mechanism, rng = random_mechanism(seed, bodies, loops), np.random.default_rng(seed)
+    turning = [name for name, spec in mechanism.joints.items() if spec.dimension]
+    name = str(rng.choice(turning if kind == "joint" else list(mechanism.bodies)))
+    port = "p_r" if kind == "joint" else "p"
+    quantity = mechanism.system().boxes[name].ports[port].quantity
+    root = jnp.asarray(rng.normal(size=(quantity.space.dim,) * 2))
+    mechanism.add_system("mine", Swirl(root) if kind == "swirl" else Loss(root, quantity))
+    mechanism.connect("acts", ["mine.p", f"{name}.{port}"])
+    if kind == "swirl":
+        mechanism.connect("sees", ["mine.q", f"{name}.q"])
+    else:
+        mechanism.connect("heats", ["mine.s", "environment.s"])
+    agreement(mechanism, loops, seed)
     jax.clear_caches()
 
 

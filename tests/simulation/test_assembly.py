@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,10 @@ from quick import quick_jit
 
 import jmbs
 from jmbs import AssemblyError, Mechanism
+from jmbs.ephs import ConstantEffort, Environment, System, pattern, power_port
+from jmbs.library.mechanics.friction import viscous_friction
+from jmbs.library.motor import SHAFT, Rotor
+from tests.conftest import ROOT
 
 
 def two_links(bent: bool = False, **initial) -> Mechanism:
@@ -84,3 +89,118 @@ def test_a_loop_closes_and_gradients_run_through_it(derivative):
     at, h = quick_jit(height), 1e-5
     after, before = (at(x) for x in jnp.array([1.2 + h, 1.2 - h]))
     np.testing.assert_allclose(quick_jit(derivative(height))(1.2), (after - before) / (2 * h), rtol=1e-7)
+
+
+# -- branches ---------------------------------------------------------------------------------------------------------
+
+BARS = {"crank": 0.15, "coupler": 0.45, "rocker": 0.4}
+
+
+def four_bar(**joints) -> Mechanism:
+    """Ground 0.5 m; joints A, B, C along the loop, and D between ground and rocker."""
+    mechanism = Mechanism("four_bar", gravity=(0.0, 0.0, 0.0))
+    near, far = ({name: [sign * length / 2, 0, 0] for name, length in BARS.items()} for sign in (-1, 1))
+    for name in BARS:
+        mechanism.add_body(name, mass=1.0, inertia=[0.01, 0.01, 0.01])
+    z = {"axis": (0, 0, 1)}
+    mechanism.add_joint("A", "revolute", "ground", "crank", child_frame=near["crank"], **z)
+    mechanism.add_joint("B", "revolute", "crank", "coupler", far["crank"], near["coupler"], **z)
+    mechanism.add_joint("D", "revolute", "ground", "rocker", [0.5, 0, 0], near["rocker"], **z)
+    mechanism.add_joint("C", "revolute", "coupler", "rocker", far["coupler"], far["rocker"], **z)
+    mechanism.set_initial(joints={name: {"q": q} for name, q in joints.items()})
+    return mechanism
+
+
+def angles(model, state) -> dict[str, float]:
+    return {joint.name: float(state[joint.coordinates][0]) for joint in model.layout.parts.joints}
+
+
+ROCKER = {-2.2: -2.3029711169829747, 1.7: 1.7177185312694974}
+
+
+@pytest.mark.parametrize("guess", ROCKER)
+def test_a_guess_chooses_the_branch_and_gives_way(guess):
+    model, state = assembled(four_bar(A=[1.0], D=jmbs.guess([guess])))
+    q = angles(model, state)
+    assert q["A"] == 1.0 and q["D"] == pytest.approx(ROCKER[guess], abs=1e-12)
+    assert max(abs(q["B"]), abs(q["C"])) < np.pi
+    assert "branch:" not in model.describe()
+    moved = model.with_parameters({"initial/D/guess": [next(other for other in ROCKER if other != guess)]})
+    assert angles(model, moved.initial_state())["D"] != pytest.approx(q["D"], abs=1.0)
+
+
+def test_a_loop_closes_near_to_where_its_joints_start_and_says_so():
+    model, state = assembled(four_bar(A=[1.0]))
+    q = angles(model, state)
+    assert q["D"] == pytest.approx(ROCKER[1.7], abs=1e-12)
+    assert f"branch: assembly chose B {q['B']:.6g}, D {q['D']:.6g}, C {q['C']:.6g}; a guess of q" in model.describe()
+    run = jmbs.simulate(model, t1=0.01, dt=0.01, solver="rk4", save_every=0.01, audit=False)
+    assert set(run.labels.assembled) == {"B", "C", "D"}
+    given = jmbs.simulate(model, state=state, t1=0.01, dt=0.01, solver="rk4", save_every=0.01, audit=False)
+    assert not given.labels.assembled
+
+
+def test_a_slider_crank_of_which_only_the_crank_is_given():
+    """It started with its pin at 197 rad, on the other branch."""
+    mechanism = jmbs.load(ROOT / "configs" / "slider_crank.yaml")
+    wanted = {name: float(entry["q"][0]) for name, entry in mechanism.initial_joints.items()}
+    mechanism.initial_joints.clear()
+    mechanism.set_initial(joints={"bearing": {"q": [1.0]}})
+    model, state = assembled(mechanism)
+    assert angles(model, state) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_coordinates_that_contradict_each_other_are_named():
+    with pytest.raises(AssemblyError) as caught:
+        assembled(four_bar(A=[1.0], D=[-2.2]))
+    message = str(caught.value)
+    assert "an assembly that misses by" in message and "0.0" in message and " m (" in message
+    assert "one of initial/joints/A/q, initial/joints/D/q left out, or given as a guess" in message
+
+
+def test_a_rate_that_a_loop_does_not_allow_is_named():
+    mechanism = four_bar(A=[1.0])
+    mechanism.set_initial(joints={"A": {"v": [1.0]}, "D": {"v": [5.0]}})
+    pattern = r"initial/joints/(A|D): found an assembly that misses by \S+ rad/s .*one of initial/joints/A/v, .*/D/v"
+    with pytest.raises(AssemblyError, match=pattern):
+        assembled(mechanism)
+
+
+def test_drives_that_contradict_each_other_are_named():
+    """A joint alone was reported that misses."""
+    mechanism = four_bar(A=[1.0])
+    mechanism.connect("first", ["A.p_r"], effort=1.0)
+    mechanism.connect("second", ["D.p_r"], effort=5.0)
+    with pytest.raises(AssemblyError, match=r"joints/B: .* m/s \(.*one of inputs/first, inputs/second left out"):
+        assembled(mechanism)
+
+
+@pytest.mark.parametrize("value", [jmbs.guess([0.1, 0.2]), {"guess": "x"}, jmbs.guess(None)])
+def test_a_guess_of_the_wrong_kind_is_refused(value):
+    with pytest.raises(jmbs.ModelError, match="initial/joints/D/q/guess: .*1 finite number"):
+        four_bar(D=value)
+
+
+class Along(eqx.Module):
+    """How fast a body moves along a belt, as a row; without the port `slip` it does not."""
+
+    slips: bool = eqx.field(static=True)
+
+    @property
+    def ports(self):
+        return {name: power_port(SHAFT.space, SHAFT.name) for name in ("body", "belt", "slip")[: 2 + self.slips]}
+
+    def structure(self, x):
+        del x
+        return None, jnp.array([[1.0, -1.0, -1.0]])[:, : 2 + self.slips]
+
+
+def test_friction_does_not_spread_the_speed_of_a_drive():
+    """What rubs on a driven belt starts at rest, though a row binds it to the belt; what sticks to it does not."""
+    boxes = {"wheel": Rotor(2.0), "gear": Rotor(0.5), "slides": Along(True), "sticks": Along(False)}
+    boxes |= {"friction": viscous_friction([0.5], SHAFT), "env": Environment()}
+    junctions = {"wheel": "wheel.shaft slides.body", "gear": "gear.shaft sticks.body", "s": "friction.s env.s"}
+    junctions |= {"slip": "slides.slip friction.p_r", "belt": "slides.belt sticks.belt"}
+    wiring = pattern({name: box.ports for name, box in boxes.items()}, junctions, outer=["belt"])
+    _, state = assembled(System(wiring, boxes, {"belt": ConstantEffort(jnp.array([2.0]))}))
+    np.testing.assert_allclose([state["wheel"][0], state["gear"][0]], [0.0, 2.0], atol=1e-12)

@@ -56,6 +56,11 @@ def test_what_is_no_batch_is_refused(batch, found):
         jmbs.map_batch(swing, batch)
 
 
+def test_what_is_no_function_is_refused():
+    with pytest.raises(jmbs.ModelError, match="function: found a float, wanted a function of one member"):
+        jmbs.map_batch(3.0, jnp.ones(3))
+
+
 def test_all_devices_take_part():
     """In a process of its own, since the number of devices is fixed by the first use of JAX; 7 members on 3 devices."""
     program = """

@@ -15,10 +15,13 @@ from zoo import MECHANISMS
 
 import jmbs
 from jmbs.ephs import StateView
+from jmbs.errors import ModelError
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import SE3
 from jmbs.simulation.formulation import formulation_of
+from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.instant import Forces, Instant
+from jmbs.simulation.motion_view import MotionView
 from jmbs.simulation.observation_plan import observation_plan
 from jmbs.simulation.observe import observe
 
@@ -35,13 +38,16 @@ def model_named(name: str) -> jmbs.Model:
 def random_instant(model: jmbs.Model):
     """A random state, and efforts and multipliers that no equations were asked for."""
     plan = model.dae.plan
-    keys = iter(jax.random.split(jax.random.key(3), len(plan.blocks) + 4))
+    keys = iter(jax.random.split(jax.random.key(3), len(plan.blocks) + 5))
     normal = lambda *shape: jax.random.normal(next(keys), shape)  # noqa: E731
     x = tuple(
         jax.vmap(block.space.exp)(0.3 * normal(len(block.junctions), block.space.dim)).astype(model.dtype)
         for block in plan.blocks
     )
-    return Instant(x, (normal(plan.n_efforts),), Forces(*(normal(plan.n_rows) for _ in range(3))))
+    return Instant(x, (normal(plan.n_efforts),), Forces(*(normal(plan.n_rows) for _ in range(4))))
+
+
+SEEN_BY_NAME = "q", "v", "position", "quaternion", "angular_velocity", "velocity"
 
 
 def one_by_one(model: jmbs.Model, instant: Instant) -> dict[str, dict[str, jax.Array]]:
@@ -49,7 +55,9 @@ def one_by_one(model: jmbs.Model, instant: Instant) -> dict[str, dict[str, jax.A
     x, (efforts,), forces = instant
     dae, plan, layout, view = model.dae, model.dae.plan, model.layout, StateView(model.dae.plan, x, efforts)
     found = {key: {} for key in ("position", "quaternion", "angular_velocity", "velocity", "q", "v")}
-    for name, group, box in zip(layout.bodies, layout.groups, layout.velocity_boxes, strict=True):
+    for body in layout.parts.bodies:
+        name, group = body.name, body.group
+        box = f"{name}/in" if f"{name}/in" in plan.member_of else f"{name}/ke"
         pose, u = view.state(f"{name}/pe", "q"), view.effort(box, "p")
         found["position"][name] = pose[:, 3]
         found["quaternion"][name] = SE3.to_coordinates(pose)[3:]
@@ -59,15 +67,15 @@ def one_by_one(model: jmbs.Model, instant: Instant) -> dict[str, dict[str, jax.A
         block, row = plan.state_of[plan.junction_of[f"{entry.joint}/pe", "q_r"]]
         found["q"][entry.joint] = plan.blocks[block].space.to_coordinates(x[block][row])
         found["v"][entry.joint] = view.effort(f"{entry.joint}/hc", "p_r")
-    found["temperature"] = {n: dae.reference_temperature + view.effort(n, "s")[0] for n in layout.stores}
-    paths = {n: (f"{n}/hc",) for n in layout.joints} | {n: boxes for n, boxes, _ in layout.constraints}
+    found["temperature"] = {n: dae.reference_temperature + view.effort(n, "s")[0] for n in layout.parts.stores}
+    paths = {n: (f"{n}/hc",) for n in layout.joints} | {c.name: c.components for c in layout.parts.constraints}
     rows = {
         n: np.concatenate([plan.batches[b].multipliers[i] for b, i in map(plan.member_of.get, boxes)])
         for n, boxes in paths.items()
     }
     gaps = dae.closures(x, closure_gap)
     found["reaction"] = {n: forces.multipliers[rows[n]] for n in layout.joints}
-    found["multipliers"] = {n: forces.multipliers[rows[n]] for n, _, _ in layout.constraints}
+    found["multipliers"] = {n: forces.multipliers[rows[n]] for n in (c.name for c in layout.parts.constraints)}
     found["constraint_position"] = {n: jnp.max(jnp.abs(gaps[r])) for n, r in rows.items()}
     found["constraint_velocity"] = {n: jnp.max(jnp.abs(forces.violation[r])) for n, r in rows.items()}
     return found
@@ -83,6 +91,40 @@ def test_all_at_once_is_one_by_one(name):
         assert set(seen[field]) == set(wanted), field
         for key, value in wanted.items():
             np.testing.assert_allclose(seen[field][key], value, rtol=1e-12, atol=1e-12, err_msg=f"{field} of {key}")
+
+
+@pytest.mark.parametrize("name", ["chain mixed", "sliding_rod"])
+def test_what_drives_see_by_names_is_what_trajectories_show(name):
+    model = model_named(name)
+    parts = model.layout.parts
+
+    def both(at):
+        view = MotionView(StateView(model.dae.plan, at.x, *at.efforts), parts)
+        return observe(model, observation_plan(model), at), {key: dict(getattr(view, key)) for key in SEEN_BY_NAME}
+
+    seen, viewed = quick_jit(both)(random_instant(model))
+    for key, values in viewed.items():
+        for entry, value in values.items():
+            if value.size:
+                np.testing.assert_allclose(seen[key][entry], value, rtol=1e-12, atol=1e-12, err_msg=f"{key} of {entry}")
+
+
+def test_drives_of_nested_systems_use_the_names_of_their_own():
+    inner = jmbs.Mechanism("inner")
+    inner.add_body("arm", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    inner.add_joint("hinge", "revolute", "ground", "arm", axis=[0, 1, 0], child_frame=[0, 0, 0.5])
+    inner.connect("held", ["hinge.p_r"], flow=lambda t, view: -4.0 * view.q["hinge"] + view.position["arm"][:1])
+    outer = jmbs.Mechanism("outer")
+    outer.add_system("deep", inner.system())
+    rates = []
+    for mechanism, path in ((inner, "hinge"), (outer, "deep/hinge")):
+        mechanism.set_initial(joints={path: {"q": [0.3]}})
+        model = jmbs.compile(mechanism)
+        rates.append(model.forward_dynamics(0.0, model.initial_state()))
+    np.testing.assert_allclose(*rates, rtol=1e-14)
+    wrong = with_inputs(jmbs.compile(inner), {"hinge/actuation": lambda t, view: view.v["hings"]})
+    with pytest.raises(ModelError, match="view: found no joint 'hings', .*the nearest known is hinge"):
+        wrong.forward_dynamics(0.0, wrong.initial_state())
 
 
 def test_other_states_have_velocities_for_momenta():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 
 import jmbs
 from jmbs import ModelError, SimulationError, Status
@@ -83,6 +85,15 @@ def test_changing_a_mass_keeps_the_motion(model, state):
     [
         ({"rod/mas": 1.0}, "rod/mas"),
         ({"rod/mass": [1.0, 2.0]}, "rod/mass"),
+        ({"rod/mass": "heavy"}, "rod/mass"),
+        ({"rod/mass": None}, "rod/mass"),
+        ({"rod/mass": True}, "rod/mass"),
+        ({"rod/mass": 1j}, "rod/mass"),
+        ({"rod/mass": {"a": 1.0}}, "rod/mass"),
+        ({"rod/inertia": [[1.0], [1.0, 2.0]]}, "rod/inertia"),
+        ({3: 1.0}, "parameters"),
+        (None, "parameters"),
+        ([1.0], "parameters"),
         ({"initial/rodd/position": [0, 0, 0]}, "initial/rodd/position"),
         ({"initial/hinge/w": [0.0]}, "initial/hinge/w"),
         ({"initial/hinge/v": [0.0, 1.0]}, "initial/hinge/v"),
@@ -106,6 +117,25 @@ def test_wrong_parameters_are_refused(model, values, path):
         ({"t1": 1.0, "solver": "rk5", "dt": 0.1}, "simulation/method"),
         ({"t1": 1.0, "constraints": "ggl"}, "constraints"),
         ({"t1": 1.0, "adjoint": "backwards"}, "adjoint"),
+        ({"t1": "1.0"}, "t1"),
+        ({"t1": np.ones(2)}, "t1"),
+        ({"t1": 1.0, "t0": "0"}, "t0"),
+        ({"t1": 1.0, "save_every": "0.1"}, "save_every"),
+        ({"t1": 1.0, "dt": "0.1"}, "dt"),
+        ({"ts": ["a", "b"]}, "ts"),
+        ({"ts": 0.5}, "ts"),
+        ({"t1": 1.0, "tolerance": "1e-6"}, "tolerance/rtol"),
+        ({"t1": 1.0, "tolerance": -1e-6}, "tolerance"),
+        ({"t1": 1.0, "tolerance": {"rtol": 1e-6}}, "tolerance"),
+        ({"t1": 1.0, "solver": 5}, "solver"),
+        ({"t1": 1.0, "solver": diffrax.Tsit5}, "solver"),
+        ({"t1": 1.0, "max_steps": 0}, "max_steps"),
+        ({"t1": 1.0, "max_steps": 2.5}, "max_steps"),
+        ({"t1": 1.0, "max_steps": "many"}, "max_steps"),
+        ({"t1": 1.0, "adjoint": 3}, "adjoint"),
+        ({"t1": 1.0, "constraints": "baumgarte", "baumgarte": -1.0}, "baumgarte"),
+        ({"t1": 1.0, "formulation": 3}, "simulation/formulation"),
+        ({"t1": 1.0, "inputs": [1.0]}, "inputs"),
         ({"t1": 1.0, "inputs": {"hinge/actuatoin": 1.0}}, "inputs/hinge/actuatoin"),
         ({"t1": 1.0, "inputs": {"hinge/actuation": [1.0, 2.0]}}, "inputs/hinge/actuation"),
     ],
@@ -114,6 +144,73 @@ def test_wrong_arguments_are_refused(model, state, arguments, path):
     with pytest.raises(ModelError) as error:
         jmbs.simulate(model, state, **arguments)
     assert error.value.path == path
+
+
+@pytest.mark.parametrize("wrong", [pendulum_mechanism, "configs/pendulum.yaml", None, {}, 3.0])
+def test_what_is_no_model_is_refused(state, wrong):
+    wrong = wrong() if callable(wrong) else wrong
+    with pytest.raises(ModelError, match="^model: found .*, wanted a Model, which jmbs.compile"):
+        jmbs.simulate(wrong, state, **RUN)
+
+
+def test_what_is_no_system_is_refused(model):
+    for wrong in (model, {}, None, 3.0):
+        with pytest.raises(ModelError, match="^system: found .{1,60}, wanted a Mechanism"):
+            jmbs.compile(wrong)
+    with pytest.raises(ModelError, match="^system: found 'pendulum.yaml', wanted .*jmbs.load reads files"):
+        jmbs.compile("pendulum.yaml")
+    for arguments in ({"dtype": "float16"}, {"dtype": 3}, {"settings": {"t1": 1.0}}, {"initial": {"q": [0.0]}}):
+        with pytest.raises(ModelError):
+            jmbs.compile(pendulum_mechanism(), **arguments)
+
+
+TAKERS = {
+    "simulate": lambda model, state: jmbs.simulate(model, state, **RUN),
+    "step": lambda model, state: model.step(state, {}, 0.01),
+    "dynamics": lambda model, state: model.dynamics(0.0, state),
+    "balance": lambda model, state: model.balance(0.0, state),
+    "mass_matrix": lambda model, state: model.mass_matrix(state),
+    "forward_dynamics": lambda model, state: model.forward_dynamics(0.0, state),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_what_is_no_state_is_refused(model, state, taker):
+    other = jmbs.State(state.blocks, tuple(tuple(f"x{name}" for name in names) for names in state.names))
+    several = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), state)
+    for wrong in (np.zeros(13), jnp.zeros(13), {"rod/q": np.zeros(7)}, "here", 3.0, (1.0, 2.0), model, other, several):
+        with pytest.raises(ModelError) as error:
+            TAKERS[taker](model, wrong)
+        assert error.value.path == "state" and len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("dt", [None, "0.01", np.ones(2), np.nan])
+def test_a_wrong_step_is_refused(model, state, dt):
+    with pytest.raises(ModelError, match="^dt: found"):
+        model.step(state, {}, dt)
+    with pytest.raises(ModelError, match="^inputs: found"):
+        model.step(state, [1.0], 0.01)
+
+
+def test_times_are_known_before_tracing(model, state):
+    for name in ("t1", "dt", "save_every", "tolerance"):
+        arguments = lambda x, name=name: {"t1": 1.0, "save_every": 0.5, name: x}  # noqa: E731
+        with pytest.raises(ModelError, match=f"^{name}.*: found a traced value, wanted .* known before tracing"):
+            jax.eval_shape(lambda x, of=arguments: jmbs.simulate(model, state, **of(x)).q.array, 0.1)
+
+
+def test_the_mode_of_differentiation_is_named(model, state):
+    """See `tests/solvers/test_one_mode.py`; here that the guards stand where they shall. Traced and not compiled."""
+
+    def last(angle, adjoint):
+        member = model.with_parameters({"initial/hinge/q": angle[None]})
+        run = jmbs.simulate(member, t1=0.2, save_every=0.2, tolerance=1e-4, adjoint=adjoint, audit=False)
+        return run.q["hinge"][-1, 0]
+
+    at = jnp.asarray(0.5)
+    for derivative, adjoint, wanted in ((jax.jacfwd, "auto", "forward"), (jax.grad, "forward", "checkpoint")):
+        with pytest.raises(ModelError, match=f'^adjoint: found .* wanted adjoint="{wanted}"'):
+            jax.eval_shape(derivative(lambda angle, kind=adjoint: last(angle, kind)), at)
 
 
 def test_inputs_do_work(model, state):
@@ -155,19 +252,72 @@ def test_a_failure_raises_and_says_when(model, state):
         jmbs.simulate(model, state, inputs={"hinge/actuation": np.nan}, **RUN)
 
 
-def test_one_member_fails_alone(model):
-    def run(velocity, torque):
-        member = model.with_parameters({"initial/hinge/v": velocity[None]})
+def test_members_fail_alone(model):
+    """By a torque, a start and a mass; whatever stands beside them, the others are the same to the last bit."""
+
+    def run(velocity, torque, mass):
+        member = model.with_parameters({"initial/hinge/v": velocity[None], "rod/mass": mass})
         return jmbs.simulate(member, inputs={"hinge/actuation": torque}, throw=False, **RUN)
 
-    velocities, torques = jnp.array([0.0, 0.5, 1.0]), jnp.array([0.0, jnp.nan, 0.0])
-    batch = jax.jit(jax.vmap(run))(velocities, torques)
-    ok = np.asarray(batch.status == Status.successful)
-    np.testing.assert_array_equal(ok, [True, False, True])
-    assert np.all(np.isfinite(np.asarray(batch.position["rod"])[ok]))
+    velocities, torques = jnp.array([0.0, 0.5, 1.0, 1.0, jnp.nan]), jnp.array([0.0, jnp.nan, 0.0, 0.0, 0.0])
+    masses = jnp.array([1.2, 1.2, 2.0, -1.2, 1.2])
+    together = jax.jit(jax.vmap(run))
+    batch = together(velocities, torques, masses)
+    S = Status
+    for found, wanted in zip(
+        jmbs.simulation.members(batch.status),
+        [S.successful, S.not_finite, S.successful, S.invalid_parameters, S.not_finite],
+        strict=True,
+    ):
+        assert bool(found == wanted)
+    np.testing.assert_allclose(batch.failure_time, [np.nan, 0.01, np.nan, 0.0, 0.0])
+    assert np.all(np.isfinite(batch.position["rod"][::2][:2]))
+    assert np.all(np.isnan(batch.position["rod"][3:])) and np.all(np.isnan(batch.position["rod"][1, 1:]))
+    healthy = together(jnp.nan_to_num(velocities), jnp.nan_to_num(torques), jnp.abs(masses))
+    assert np.all(np.asarray(healthy.status == Status.successful))
+    np.testing.assert_array_equal(healthy.position["rod"][::2][:2], batch.position["rod"][::2][:2])
     # The same as alone.
-    alone = run(velocities[2], torques[2])
+    alone = run(velocities[2], torques[2], 2.0)
     np.testing.assert_allclose(batch.position["rod"][2], alone.position["rod"], atol=1e-14)
+
+
+@pytest.mark.parametrize("step", [{"dt": 0.01, "solver": "rk4"}, {"tolerance": 1e-5}])
+def test_a_run_from_nothing_finite_fails_at_its_start(model, state, step):
+    """And not at the largest number of steps."""
+    nowhere = jax.tree.map(lambda leaf: leaf.at[0].set(jnp.nan), state)
+    sol = jmbs.simulate(model, nowhere, t0=0.1, ts=np.array([0.25, 0.5]), throw=False, **step)
+    assert bool(sol.status == Status.not_finite) and float(sol.failure_time) == 0.1
+    assert int(sol.stats["steps"]) == 0
+    assert all(np.all(np.isnan(values)) for values in (sol.position.array, sol.q.array, sol.total))
+
+
+def test_adaptive_members_fail_when_they_fail(model):
+    """By a start, a parameter, and on the way."""
+
+    def run(velocity, damping, until):
+        member = model.with_parameters({"initial/hinge/v": velocity[None], "hinge/friction/viscous": damping})
+        torque = {"hinge/actuation": lambda t, view: jnp.where(t > until, jnp.nan, 0.0)}
+        return jmbs.simulate(member, t1=0.2, save_every=0.05, inputs=torque, throw=False, audit=False)
+
+    together = jax.jit(jax.vmap(run))
+    batch = together(jnp.array([0.5, jnp.nan, 1.0, 1.0]), jnp.array([0.1, 0.1, -0.1, 0.1]), jnp.array([1, 1, 1, 0.12]))
+    wanted = [Status.successful, Status.not_finite, Status.invalid_parameters, Status.not_finite]
+    assert all(bool(a == b) for a, b in zip(jmbs.simulation.members(batch.status), wanted, strict=True))
+    np.testing.assert_allclose(batch.failure_time, [np.nan, 0.0, 0.0, 0.12], rtol=1e-9)
+    np.testing.assert_array_equal(batch.stats["steps"][1:3], 0)
+    finite = np.isfinite(batch.q["hinge"][..., 0]).sum(axis=1)
+    np.testing.assert_array_equal(finite, [5, 0, 0, 3])
+    healthy = together(jnp.full(4, 0.5), jnp.full(4, 0.1), jnp.ones(4))
+    np.testing.assert_array_equal(healthy.q["hinge"][0], batch.q["hinge"][0])
+
+
+def test_traced_parameters_that_are_not_allowed_become_nan(model, state):
+    """What has no status has no number either."""
+    acceleration = lambda mass: model.with_parameters({"rod/mass": mass}).dynamics(0.0, state).velocity  # noqa: E731
+    found = np.asarray(quick_jit(jax.vmap(acceleration))(jnp.array([1.2, 0.0, -1.0])))
+    assert np.isfinite(found).all(axis=1).tolist() == [True, False, False]
+    with pytest.raises(ModelError, match="rod/mass: found 0.0, wanted a finite positive number, kg"):
+        jax.jit(lambda state: model.with_parameters({"rod/mass": 0.0}).dynamics(0.0, state))(state)
 
 
 def test_an_inconsistent_state_sets_a_status(model, state):

@@ -16,6 +16,13 @@ from jmbs.io.models.mjcf_joints import MjcfJoint, joint_between
 from jmbs.io.models.mjcf_loops import gears, loop_joints
 from jmbs.io.models.mjcf_notes import model_notes
 from jmbs.io.models.tree import GROUND, ModelJoint, ModelLink, ModelTree
+from jmbs.library.mechanics import LARGEST
+
+_NUMBERS = (
+    *("body_mass", "body_inertia", "body_ipos", "body_pos", "jnt_pos", "jnt_stiffness", "qpos0", "qpos_spring"),
+    *("dof_damping", "dof_frictionloss", "jnt_axis", "body_quat", "body_iquat", "site_pos", "site_quat", "eq_data"),
+)
+"""Arrays of a compiled model that are read here."""
 
 
 def read_mjcf(file: Path) -> ModelTree:
@@ -27,6 +34,7 @@ def read_mjcf(file: Path) -> ModelTree:
     model, warnings = _compiled(mujoco, file)
     if model.nflex:
         raise ConfigError(file, "deformable", f"{model.nflex} flexible bodies", "rigid bodies only")
+    _refuse_large(model, file)
     name = model.names.split(b"\0", 1)[0].decode()
     tree = ModelTree(file.stem if name in ("", "MuJoCo Model") else name)
     gravity_is_off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
@@ -57,6 +65,15 @@ def _compiled(mujoco: Any, file: Path) -> tuple[Any, list[str]]:
         raise ConfigError(file, "", f"a model that MuJoCo refuses ({error})", "valid MJCF") from None
     finally:
         mujoco.set_mju_user_warning(before)
+
+
+def _refuse_large(model: Any, file: Path) -> None:
+    """Refuses a compiled model with numbers that overflow, or that did when MuJoCo compiled it."""
+    for key in _NUMBERS:
+        wrong = ~(np.abs(getattr(model, key)) <= LARGEST)
+        if np.any(wrong):
+            found = f"{getattr(model, key)[wrong][0]:g}, where MuJoCo has compiled the file"
+            raise ConfigError(file, key, found, f"finite numbers, none beyond {LARGEST:g} in magnitude")
 
 
 def _link(model: Any, body: int, name: str) -> ModelLink:

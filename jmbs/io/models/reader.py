@@ -7,9 +7,11 @@ import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from jmbs.errors import ModelError
+from jmbs.errors import ModelError, printable
+from jmbs.files import read_bytes, reason
 from jmbs.io.config_error import ConfigError
 from jmbs.io.models.build import build_mechanism
+from jmbs.io.models.left_out import left_out
 from jmbs.io.models.mjcf import read_mjcf
 from jmbs.io.models.urdf import read_urdf
 from jmbs.library.mechanics import Mechanism, show
@@ -19,10 +21,18 @@ SUFFIXES = (".urdf", ".xml", ".mjcf")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImportedModel:
-    """A model that was read: its `mechanism`, and `notes`, a line for everything read but not simulated or changed."""
+    """A model that was read: its `mechanism`, and `notes`, a line for everything read but not simulated or changed.
+
+    `left_out`: one line in capitals on what of this changes the motion, empty where nothing does.
+    """
 
     mechanism: Mechanism
     notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> str:
+        """See the class."""
+        return left_out(self.notes)
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
@@ -61,15 +71,15 @@ def read_model(path: str | os.PathLike[str], fixed: str = "merge", root: str = "
         mechanism.validate()
     except ModelError as error:
         raise ConfigError(file, error.path, error.found, error.wanted) from error
-    return ImportedModel(mechanism, tuple(tree.notes))
+    return ImportedModel(mechanism, tuple(printable(note) for note in tree.notes))
 
 
 def _xml(file: Path) -> ElementTree.Element:
     """The root element of an XML file without xacro's macros."""
     try:
-        element = ElementTree.fromstring(file.read_bytes())
+        element = ElementTree.fromstring(read_bytes(file))
     except OSError as error:
-        raise ConfigError(file, "", error.strerror or str(error), "a URDF or MJCF file that can be read") from None
+        raise ConfigError(file, "", reason(error), "a URDF or MJCF file that can be read") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise ConfigError(file, "", f"broken XML ({error})", "a URDF or MJCF file") from None
     if any("wiki/xacro" in str(node.tag) for node in element.iter()):

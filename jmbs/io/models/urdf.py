@@ -16,7 +16,7 @@ from jmbs.io.models.frames import make_pose, rotation_from_rpy
 from jmbs.io.models.missing import missing_package
 from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelTree
 from jmbs.io.models.urdf_notes import joint_notes, take_unused
-from jmbs.library.mechanics import nearest
+from jmbs.library.mechanics import LARGEST, nearest
 
 _TYPES = {
     "fixed": "fixed",
@@ -168,8 +168,8 @@ def _number(file: Path, path: str, value: float) -> float:
 
 
 def _require_finite(file: Path, path: str, values: np.ndarray) -> None:
-    if not np.all(np.isfinite(values)):
-        raise ConfigError(file, path, values.tolist(), "finite numbers")
+    if not np.all(np.abs(values) <= LARGEST):
+        raise ConfigError(file, path, values.tolist(), f"finite numbers, none beyond {LARGEST:g} in magnitude")
 
 
 def _parents_first(file: Path, links: dict[str, ModelLink], joints: list[Any]) -> list[Any]:

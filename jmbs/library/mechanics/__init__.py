@@ -9,7 +9,15 @@ from jmbs.library.mechanics.body import (
     momentum_quantity,
     rigid_body,
 )
-from jmbs.library.mechanics.checks import is_number, nearest, show
+from jmbs.library.mechanics.checks import (
+    LARGEST,
+    is_number,
+    nearest,
+    require_keys,
+    show,
+    unit_quaternion,
+    vector,
+)
 from jmbs.library.mechanics.distributed_force import (
     CentreOfForce,
     ForceDistribution,
@@ -31,6 +39,14 @@ from jmbs.library.mechanics.elements import (
     body_wrench,
     spring_damper,
 )
+from jmbs.library.mechanics.find import (
+    FoundBody,
+    FoundJoint,
+    JointCoordinates,
+    MechanicalParts,
+    find_parts,
+    with_joint_closures,
+)
 from jmbs.library.mechanics.friction import (
     Friction,
     TemperatureDependentFriction,
@@ -41,6 +57,7 @@ from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import (
     Ground,
     HolonomicConstraint,
+    JointLaw,
     JointPotential,
     NoPotential,
     Offset,
@@ -51,10 +68,11 @@ from jmbs.library.mechanics.joint import (
     joint_residual,
     relative_momentum,
 )
+from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
-from jmbs.library.mechanics.parameters import Parameter, parameter_table
-from jmbs.library.mechanics.parts import motion_of, velocity_box
+from jmbs.library.mechanics.parameters import CONFIGURATION_RULES, Parameter, array_fields, inside, parameter_table
+from jmbs.library.mechanics.parts import motion_of
 from jmbs.library.mechanics.placement import (
     GearStep,
     Placement,
@@ -71,6 +89,8 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_body,
     reduced_momentum,
 )
+from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
 from jmbs.library.mechanics.two_bodies import two_body_system
 from jmbs.library.mechanics.velocity_constraints import (
@@ -84,25 +104,33 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
+    "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
+    "LARGEST",
     "JointSpec",
     "STANDARD_GRAVITY",
     "CentreOfForce",
     "Contact",
     "ForceDistribution",
+    "FoundBody",
+    "FoundJoint",
     "Friction",
     "Gear",
     "GearStep",
     "Gravity",
     "Ground",
+    "Guess",
     "HolonomicConstraint",
     "Inclusion",
+    "JointCoordinates",
+    "JointLaw",
     "JointPotential",
     "KineticEnergy",
     "LiePoisson",
     "LineOfAction",
     "LineSpring",
     "MassDistribution",
+    "MechanicalParts",
     "Mechanism",
     "NoPotential",
     "NoSlide",
@@ -118,6 +146,7 @@ __all__ = [
     "ReducedKineticEnergy",
     "ReducedLiePoisson",
     "Roller",
+    "Rule",
     "SimulationSpec",
     "SurfaceMotion",
     "TableSpec",
@@ -125,17 +154,24 @@ __all__ = [
     "ThermalStore",
     "UserForce",
     "ViscousFriction",
+    "array_fields",
     "body_wrench",
     "build",
     "central_wrench",
     "centre_of_force",
+    "check_coordinates",
+    "check_velocities",
     "closure_gap",
+    "count",
     "frame_at",
     "density_over",
     "field_forces",
     "field_on",
+    "find_parts",
     "gravitational_forces",
+    "guess",
     "inertial_forces",
+    "inside",
     "is_number",
     "joint",
     "joint_closure",
@@ -150,7 +186,10 @@ __all__ = [
     "point_masses",
     "reduced_body",
     "reduced_momentum",
+    "refuse_steps",
+    "refuse_times",
     "relative_momentum",
+    "require_keys",
     "resultant_force",
     "resultant_torque",
     "rigid_body",
@@ -158,6 +197,8 @@ __all__ = [
     "show",
     "spring_damper",
     "two_body_system",
-    "velocity_box",
+    "unit_quaternion",
+    "vector",
     "viscous_friction",
+    "with_joint_closures",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jmbs.ephs import Environment, System, pattern
-from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect, make_drive
+from jmbs.ephs import Environment, System, exposed, pattern
+from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect, make_drive, thermal_port
 from jmbs.library.mechanics.elements import PointLoad, ThermalStore, UserForce
 from jmbs.library.mechanics.gear import gear_closure
 from jmbs.library.mechanics.inertialess import turns_inertialess
@@ -79,7 +79,7 @@ def build(mechanism: Mechanism) -> System:
         boxes["ground"] = Ground()
     if wiring.uses_environment:
         boxes[ENVIRONMENT_BOX] = Environment()
-    boxes |= mechanism.systems
+    boxes |= wiring.systems
     drives |= wiring.connections(boxes)
     interfaces = {name: box.ports for name, box in boxes.items()}
     return System(pattern(interfaces, wiring.junctions, wiring.outer), boxes, drives, tuple(closures))
@@ -92,11 +92,31 @@ class _Wiring:
         self.mechanism = mechanism
         self.junctions: dict[str, list[str]] = {}
         self.outer: dict[str, str] = {}
+        self.systems = dict(mechanism.systems)
         self.uses_ground = False
         self.uses_environment = False
 
     def connect(self, junction: str, port: str) -> None:
         self.junctions.setdefault(junction, []).append(port)
+
+    def heat(self, store: str, port: str) -> None:
+        """Joins a thermal port to a store's, which added systems are made to expose."""
+        inner = thermal_port(self.systems, store)
+        if inner is not None:
+            box, _, rest = store.partition("/")
+            if rest:
+                self.systems[box], inner = exposed(self.systems[box], rest, inner)
+            self.join(f"{box}.{inner}", port)
+        else:
+            self.connect(f"{store}.s", port)
+
+    def join(self, there: str, port: str) -> None:
+        """Joins a port to another one at the junction where that stands already, or at a new one called by it."""
+        junction = next((name for name, ports in self.junctions.items() if there in ports), None)
+        if junction is None:
+            junction = there
+            self.connect(junction, there)
+        self.connect(junction, port)
 
     def body(self, name: str) -> None:
         self.connect(f"{name}.p", f"{name}.p")
@@ -119,7 +139,7 @@ class _Wiring:
         if spec.actuation is not None or not turns_inertialess(self.mechanism, spec):
             self.outer[f"{spec.name}/{ACTUATION}"] = f"{spec.name}.p_r"
         if spec.friction is not None and spec.friction.heats != "environment":
-            self.connect(f"{spec.friction.heats}.s", f"{spec.name}.s")
+            self.heat(spec.friction.heats, f"{spec.name}.s")
 
     def element(self, spec) -> None:
         for end, body in (("a", spec.a), ("b", spec.b)):
@@ -127,14 +147,14 @@ class _Wiring:
                 self.attach(body, f"{spec.name}.p_{end}")
                 self.connect(f"{body}.q", f"{spec.name}.q_{end}")
         if spec.heats != "environment":
-            self.connect(f"{spec.heats}.s", f"{spec.name}.s")
+            self.heat(spec.heats, f"{spec.name}.s")
 
     def conduction(self, spec: ConductionSpec) -> None:
         for number, store in (("1", spec.a), ("2", spec.b)):
             if store == ENVIRONMENT_BOX and not self.uses_environment:
                 self.uses_environment = True
                 self.connect(f"{ENVIRONMENT_BOX}.s", f"{ENVIRONMENT_BOX}.s")
-            self.connect(f"{store}.s", f"{spec.name}.s{number}")
+            self.heat(store, f"{spec.name}.s{number}")
 
     def constraint(self, spec: ConstraintSpec) -> None:
         self.connect(f"{spec.body}.p", f"{spec.name}.p")

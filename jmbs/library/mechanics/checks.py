@@ -6,15 +6,17 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jmbs.errors import ModelError
+from jmbs.errors import ModelError, shortened
 
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 RESERVED_NAMES = ("ground", "environment", "gravity", "initial", "inputs")
+# Bytes; a file's name has at most 255, and a time and an ending are added.
+LONGEST_TITLE = 200
 # Norms this close to one are rounding in the file and are normalised away; larger errors are mistakes.
 UNIT_TOLERANCE = 1e-6
 # Relative to the largest entry or eigenvalue: what decimal rounding does to a symmetric or singular matrix.
@@ -33,8 +35,7 @@ def show(value: Any) -> str:
         return "nothing"
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    text = " ".join(_short.repr(value).split())
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return shortened(" ".join(_short.repr(value).split()))
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
@@ -42,8 +43,18 @@ def nearest(word: object, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(str(word), names, n=1, cutoff=0.6)
     if close:
-        return f"; the nearest known is {close[0]}"
-    return f"; known: {', '.join(names[:16])}" if names else "; there is none"
+        return f"; the nearest known is {shortened(close[0])}"
+    return f"; known: {', '.join(shortened(name) for name in names[:16])}" if names else "; there is none"
+
+
+LARGEST = 1e38
+"""In magnitude, of any number in a model: single precision holds it, and products of six are still finite in double."""
+
+
+def refuse_large(path: str, value: Any, wanted: str) -> None:
+    """Raises `ModelError` for finite numbers beyond `LARGEST`, which overflow where they are multiplied."""
+    if np.any(np.abs(np.asarray(value, dtype=np.float64)) > LARGEST):
+        raise ModelError(path, show(value), f"{wanted}, none beyond {LARGEST:g} in magnitude")
 
 
 def is_number(value: Any) -> bool:
@@ -64,6 +75,7 @@ def number(path: str, value: Any, *, positive: bool = False, non_negative: bool 
         value = value.item()
     if not is_number(value) or (positive and value <= 0) or (non_negative and value < 0):
         raise ModelError(path, show(value), wanted)
+    refuse_large(path, value, wanted)
     return float(value)
 
 
@@ -92,7 +104,13 @@ def array(path: str, value: Any, shapes: Iterable[tuple[int, ...]] | None, wante
         raise ModelError(path, show(value), wanted) from None
     if shapes is not None and result.shape not in set(shapes):
         raise ModelError(path, show(value), wanted)
+    refuse_large(path, value, wanted)
     return result
+
+
+def numbers(path: str, value: Any) -> Any:
+    """Arrays as they are, for they may be traced; else a number, a list or rows of numbers. Raises `ModelError`."""
+    return value if hasattr(value, "shape") else array(path, value, None, "numbers, in rows of equal length if in rows")
 
 
 def vector(path: str, value: Any, size: int, wanted: str | None = None) -> np.ndarray:
@@ -189,8 +207,31 @@ def name(path: str, value: Any) -> str:
     return value
 
 
+def title(path: str, value: Any) -> str:
+    """The name of a mechanism. It becomes part of a folder's name, so it must not lead elsewhere, or be too long."""
+    if not isinstance(value, str) or not value.isprintable() or not value.strip(" .") or set(value) & set("/\\"):
+        raise ModelError(path, show(value), "a non-empty printable name without slashes")
+    if len(value.encode()) > LONGEST_TITLE:
+        raise ModelError(path, f"{len(value.encode())} bytes", f"a name of at most {LONGEST_TITLE}")
+    return value
+
+
 def reference(path: str, value: Any) -> str:
     """The name of a body or ground, or of a store or environment; whether it exists is seen later."""
     if not isinstance(value, str) or not NAME_PATTERN.fullmatch(value):
         raise ModelError(path, show(value), "a name")
     return value
+
+
+def part_path(path: str, value: Any) -> str:
+    """The name of a part, or the path of one within added systems (`arm/elbow`); whether it exists is seen later."""
+    if not isinstance(value, str) or not all(NAME_PATTERN.fullmatch(name) for name in value.split("/")):
+        raise ModelError(path, show(value), "a name")
+    return value
+
+
+def require_keys(path: str, given: Iterable[Any], known: Sequence[str]) -> None:
+    """Refuses keys that are not known. Raises `ModelError`."""
+    for key in given:
+        if key not in known:
+            raise ModelError(f"{path}/{key}", "an unknown key", f"a known one{nearest(key, known)}")

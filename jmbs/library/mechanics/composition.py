@@ -11,13 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.ephs import (
+    ENTROPY,
     ConstantEffort,
     ConstantFlow,
     FunctionEffort,
     FunctionFlow,
     Interface,
+    Role,
+    System,
     TableEffort,
     TableFlow,
+    role,
 )
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
@@ -56,6 +60,18 @@ class ConnectionSpec:
         kind = "flow" if self.flow is not None else "effort"
         value = getattr(self, kind)
         return None if value is None else make_drive(f"connections/{self.name}/{kind}", kind, value, size)
+
+
+def thermal_port(systems: Mapping[str, Any], path: str) -> str | None:
+    """The entropy port of a thermal store at a path within added systems (`chamber/wall`); None where there is none."""
+    first, *rest = path.split("/")
+    found = systems.get(first)
+    for name in rest:
+        found = found.boxes.get(name) if isinstance(found, System) else None
+    if found is None or isinstance(found, System) or role(found) is not Role.STORAGE:
+        return None
+    ports = [name for name, port in found.ports.items() if port.power and port.quantity.name == ENTROPY]
+    return ports[0] if len(ports) == 1 else None
 
 
 def make_drive(path: str, kind: str, value: Any, size: int) -> Any:

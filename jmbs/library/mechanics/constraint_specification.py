@@ -57,13 +57,12 @@ class SurfaceSpec:
         if not isinstance(value, Mapping | None):
             raise ModelError(path, checks.show(value), f"a mapping with keys from {', '.join(keys)}")
         given = {key: entry for key, entry in (value or {}).items() if entry is not None}
-        for key in given:
-            if key not in keys:
-                raise ModelError(f"{path}/{key}", "an unknown key", f"a known one{checks.nearest(key, keys)}")
+        checks.require_keys(path, given, keys)
         normal = checks.direction(f"{path}/normal", given.get("normal", (0, 0, 1))) if plane else None
         rates = {key: _rate(f"{path}/{key}", given.get(key)) for key in ("velocity", "angular_velocity")}
         if normal is not None:
-            _require_within(path, normal, rates)
+            for key, rate in rates.items():
+                require_within(f"{path}/{key}", key, rate, normal)
         return cls(checks.vector(f"{path}/point", given.get("point", (0, 0, 0)), 3), normal, **rates)
 
 
@@ -76,18 +75,16 @@ def _rate(path: str, value: Any) -> Any:
     return checks.vector(path, value, 3)
 
 
-def _require_within(path: str, normal: np.ndarray, rates: dict[str, Any]) -> None:
-    """Refuses a plane that would leave itself."""
-    across = np.eye(3) - np.outer(normal, normal)
-    rules = {
-        "velocity": (normal[None], "a velocity along the plane"),
-        "angular_velocity": (across, "an angular velocity along the plane's normal"),
-    }
-    for key, (forbidden, wanted) in rules.items():
-        rows = _samples(f"{path}/{key}", rates[key])
-        if np.max(np.abs(rows @ forbidden.T), initial=0) > checks.UNIT_TOLERANCE * np.max(np.abs(rows), initial=0):
-            found = checks.show(rates[key]) if isinstance(rates[key], np.ndarray) else "values that leave it"
-            raise ModelError(f"{path}/{key}", found, wanted)
+def require_within(path: str, key: str, rate: Any, normal: Any) -> None:
+    """Refuses a plane that would leave itself, by its `rate`, of which `key` says what it is. Raises `ModelError`."""
+    along = np.asarray(normal) / np.linalg.norm(normal)
+    forbidden, wanted = {
+        "velocity": (along[None], "a velocity along the plane"),
+        "angular_velocity": (np.eye(3) - np.outer(along, along), "an angular velocity along the plane's normal"),
+    }[key]
+    rows = _samples(path, rate)
+    if np.max(np.abs(rows @ forbidden.T), initial=0) > checks.UNIT_TOLERANCE * np.max(np.abs(rows), initial=0):
+        raise ModelError(path, checks.show(rate) if isinstance(rate, np.ndarray) else "values that leave it", wanted)
 
 
 def _samples(path: str, rate: Any) -> np.ndarray:

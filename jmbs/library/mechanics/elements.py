@@ -82,11 +82,28 @@ class LineSpring(eqx.Module):
         return 0.5 * self.stiffness * (x["l"][0] - self.length) ** 2
 
 
+class LineLaw(eqx.Module):
+    """Elastic energy by a user's law, `law.energy(length)` in J of a length in m; port `l`."""
+
+    law: Any
+
+    @property
+    def ports(self) -> Interface:
+        return {"l": power_port(LENGTH.space, LENGTH.name)}
+
+    def energy(self, x) -> Float[Array, ""]:
+        return jnp.reshape(self.law.energy(x["l"][0]), ())
+
+
 def spring_damper(line: LineOfAction, stiffness, length, damping, heats_environment: bool = True) -> System:
-    """A pattern of boxes `line, pe, pkc, mf` and `env`; outer ports `p_a, p_b`, states `q_a, q_b`, maybe `s`."""
+    """A pattern of boxes `line, pe, pkc, mf` and `env`; outer ports `p_a, p_b`, states `q_a, q_b`, maybe `s`.
+
+    **Arguments:** `stiffness` N/m and `length` m, or a law in place of the first, which has no use for the other;
+    `damping` N s/m.
+    """
     boxes: dict[str, Any] = {
         "line": line,
-        "pe": LineSpring(stiffness, length),
+        "pe": LineLaw(stiffness) if hasattr(stiffness, "energy") else LineSpring(stiffness, length),
         "pkc": PotentialKineticCoupling(LENGTH, LINE_MOMENTUM, ("l", "p_l")),
         "mf": viscous_friction(jnp.reshape(jnp.asarray(damping), (1,)), LINE_MOMENTUM),
     }

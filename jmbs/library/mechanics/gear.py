@@ -66,7 +66,12 @@ class Gear(eqx.Module):
 
 def gear_closure(name: str, driver: str, joint: str) -> Closure:
     """The position-level closure of the `Gear` in box `name`, between the joints in boxes `driver` and `joint`."""
-    return Closure(name, name, (name,), ((f"{driver}/pe", "q_r"), (f"{joint}/pe", "q_r")), _error, negative)
+    return gear_closure_between(name, (f"{driver}/pe", "q_r"), (f"{joint}/pe", "q_r"))
+
+
+def gear_closure_between(name: str, driver: tuple[str, str], joint: tuple[str, str]) -> Closure:
+    """The same, with path and port of components that have the joints' coordinates."""
+    return Closure(name, name, (name,), (driver, joint), _error, negative)
 
 
 def _error(parts, states) -> Float[Array, "1"]:

@@ -11,6 +11,7 @@ from jmbs.library.mechanics import checks
 
 _REQUIRED = ("joint", "driver", "ratio")
 _OPTIONAL = ("offset", "coordinate", "driver_coordinate")
+UNITS = {"ratio": "rad or m per rad or m", "offset": "rad or m"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,8 +40,8 @@ class GearSpec:
             checks.reference(f"{path}/{key}", values[key])
         if values["joint"] == values["driver"]:
             raise ModelError(f"{path}/driver", checks.show(values["driver"]), "another joint than the one it drives")
-        for key in {"ratio", "offset"} & values.keys():
-            values[key] = checks.number(f"{path}/{key}", values[key])
+        for key in UNITS.keys() & values.keys():
+            values[key] = checks.number(f"{path}/{key}", values[key], unit=UNITS[key])
         for key in ("coordinate", "driver_coordinate"):
             value = values.get(key, 0)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -95,7 +95,8 @@ class Ground(eqx.Module):
 class HolonomicConstraint(eqx.Module):
     """Joint kinematics: `0 = Ad_{I(q_r)^-1} p_j1.e - p_j2.e + i(p_r.e)`; the multiplier is the wrench on body 2.
 
-    **Arguments:** `motion`: the configuration group K and the map I (see `jmbs.lie.AbstractJointMotion`).
+    **Arguments:** `motion`: the configuration group K and the map I (see `jmbs.lie.AbstractJointMotion`); if it has an
+    attribute `domain`, `(low, high)`, that is where its coordinates have meaning.
     """
 
     motion: Any
@@ -116,6 +117,12 @@ class HolonomicConstraint(eqx.Module):
         back = SE3.inverse(self.motion.inclusion(q))
         identity = jnp.eye(6, dtype=back.dtype)
         return None, jnp.concatenate([tangent(self.motion, q), adjoint_matrix(back), -identity], axis=1)
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """Where the coordinates have meaning, see `jmbs.ephs.samples`."""
+        given = getattr(self.motion, "domain", None)
+        return {} if given is None else {"q_r.x": given}
 
     @property
     def regularity(self) -> Callable[[Any], Float[Array, ""]] | None:
@@ -155,6 +162,23 @@ class JointPotential(eqx.Module):
         return 0.5 * jnp.sum(d * force)
 
 
+class JointLaw(eqx.Module):
+    """A joint spring by a user's law, `V = law.energy(q)` in J; port `q_r`.
+
+    **Arguments:** `law`: a module with `energy`, of the joint's coordinates as `Trajectory.q` gives them.
+    """
+
+    law: Any
+    group: AbstractGroup = eqx.field(static=True)
+
+    @property
+    def ports(self) -> Interface:
+        return {"q_r": power_port(self.group, "relative_pose")}
+
+    def energy(self, x) -> Float[Array, ""]:
+        return jnp.reshape(self.law.energy(self.group.to_coordinates(x["q_r"])), ())
+
+
 class NoPotential(eqx.Module):
     """Holds the joint's state `q_r` without storing energy: the place of a spring where there is none."""
 
@@ -174,7 +198,7 @@ def joint(
     motion,
     offset1: Offset,
     offset2: Offset,
-    potential: JointPotential | NoPotential,
+    potential: JointPotential | JointLaw | NoPotential,
     friction: Friction | ViscousFriction | TemperatureDependentFriction,
     heats_environment: bool = True,
 ) -> System:
@@ -215,10 +239,20 @@ def joint_closure(name: str, parent: str | None, child: str) -> Closure:
     **Arguments:** boxes of the parent (None: ground) and of the child, rigid bodies in the same pattern.
     """
     parts = (f"{name}/hc", f"{name}/o1", f"{name}/o2")
-    states = ((f"{name}/pe", "q_r"), (f"{child}/pe", "q"))
+    return joint_closure_between(name, parts, None if parent is None else (f"{parent}/pe", "q"), (f"{child}/pe", "q"))
+
+
+def joint_closure_between(
+    name: str, parts: tuple[str, str, str], parent: tuple[str, str] | None, child: tuple[str, str]
+) -> Closure:
+    """The closure of a joint from the paths of its constraint and two offsets.
+
+    **Arguments:** path and port of components that have the poses of parent (None: ground) and child.
+    """
+    states = ((parts[0], "q_r"), child)
     if parent is None:
         return Closure(name, parts[0], parts, states, _ground_error, joint_residual)
-    return Closure(name, parts[0], parts, (*states, (f"{parent}/pe", "q")), _error, joint_residual)
+    return Closure(name, parts[0], parts, (*states, parent), _error, joint_residual)
 
 
 def joint_residual(error: Float[Array, "3 4"]) -> Float[Array, "6"]:

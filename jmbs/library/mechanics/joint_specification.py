@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,20 +96,26 @@ def _motions(path: str, given: Any) -> tuple[MotionSpec, ...]:
         if kind == "revolute":
             position = checks.vector(f"{here}/position", np.zeros(3) if position is None else position, 3)
         motions.append(MotionSpec(kind, checks.direction(f"{here}/axis", motion.axis), position))
-    rank = np.linalg.matrix_rank(_twists(motions))
-    if rank < len(motions):
-        raise ModelError(path, f"{len(motions)} motions of which {rank} are independent", "independent motions")
+    axes, positions = [motion.axis for motion in motions], [motion.position for motion in motions]
+    require_independent(path, axes, positions, [motion.type == "revolute" for motion in motions])
     return tuple(motions)
 
 
-def _twists(motions: list[MotionSpec]) -> np.ndarray:
+def require_independent(path: str, axes: Any, positions: Any, turning: Sequence[bool]) -> None:
+    """Refuses motions in a row that depend on each other; `turning`: whether each is a turn. Raises `ModelError`."""
+    rank = np.linalg.matrix_rank(_twists(axes, positions, turning))
+    if rank < len(turning):
+        raise ModelError(path, f"{len(turning)} motions of which {rank} are independent", "independent motions")
+
+
+def _twists(axes: Any, positions: Any, turning: Sequence[bool]) -> np.ndarray:
     """The motions' twists `(6, k)` at coordinates where nothing is aligned by chance."""
     hat = lambda v: np.cross(np.eye(3), v)  # noqa: E731
     columns, before = [], np.eye(6)
-    for i, motion in enumerate(motions):
-        turns = motion.type == "revolute"
-        w = motion.axis if turns else np.zeros(3)
-        v = np.cross(motion.position, w) if turns else motion.axis
+    for i, (axis, position, turns) in enumerate(zip(axes, positions, turning, strict=True)):
+        along = np.asarray(axis) / np.linalg.norm(axis)
+        w = along if turns else np.zeros(3)
+        v = np.cross(position, w) if turns else along
         columns.append(before @ np.concatenate([w, v]))
         bracket = np.block([[hat(w), np.zeros((3, 3))], [hat(v), hat(w)]])
         before = before @ scipy.linalg.expm((0.7 + 0.4 * i) * bracket)
@@ -144,8 +150,7 @@ def _spring(path: str, spring: SpringSpec, kind: str, size: int, motion: Any) ->
         case "spherical":
             rest = checks.unit_quaternion(rest_path, rest)
         case "free":
-            pose = checks.vector(rest_path, rest, 7, "a pose, 7 numbers: position then wxyz")
-            rest = checks.freeze(np.concatenate([pose[:3], checks.unit_quaternion(rest_path, pose[3:])]))
+            rest = pose_coordinates(rest_path, rest)
         case "planar":
             rest = checks.vector(rest_path, rest, 3, "3 numbers: x, y, angle")
         case _ if _coordinate_size(motion, size) != size:
@@ -173,15 +178,12 @@ def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> Fricti
     static = coulomb
     if friction.static is not None:
         static = checks.per_coordinate_non_negative(f"{path}/static", friction.static, parts)
-        if np.any(static < coulomb):
-            raise ModelError(
-                f"{path}/static", checks.show(friction.static), f"at least coulomb, {checks.show(friction.coulomb)}"
-            )
+        require_static(f"{path}/static", friction.static, friction.coulomb)
     velocities = {
         key: checks.per_coordinate_non_negative(f"{path}/{key}", getattr(friction, key), parts, positive=True)
         for key in ("stribeck_velocity", "regularisation_velocity")
     }
-    heats = checks.reference(f"{path}/heats", friction.heats)
+    heats = checks.part_path(f"{path}/heats", friction.heats)
     coefficient = checks.number(f"{path}/temperature_coefficient", friction.temperature_coefficient, unit="1/K")
     reference = checks.number(f"{path}/reference_temperature", friction.reference_temperature, positive=True, unit="K")
     return FrictionSpec(
@@ -193,6 +195,25 @@ def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> Fricti
         reference_temperature=reference,
         **velocities,
     )
+
+
+def require_static(path: str, static: Any, coulomb: Any) -> None:
+    """Refuses static friction below Coulomb's. Raises `ModelError`."""
+    if np.any(np.asarray(static) < np.asarray(coulomb)):
+        raise ModelError(path, checks.show(static), f"at least coulomb, {checks.show(coulomb)}")
+
+
+def require_apart(path: str, axis2: Any, axis: Any) -> None:
+    """Refuses a universal joint's second axis that is parallel to the first. Raises `ModelError`."""
+    first, second = (checks.direction(path, value) for value in (axis, axis2))
+    if np.linalg.norm(np.cross(first, second)) < checks.UNIT_TOLERANCE:
+        raise ModelError(path, checks.show(axis2), "a direction not parallel to axis")
+
+
+def pose_coordinates(path: str, value: Any) -> np.ndarray:
+    """Position (m), then a unit quaternion wxyz, `(7,)`. Raises `ModelError`."""
+    pose = checks.vector(path, value, 7, "a pose, 7 numbers: position then wxyz")
+    return checks.freeze(np.concatenate([pose[:3], checks.unit_quaternion(path, pose[3:])]))
 
 
 def _motion_dimension(path: str, motion: Any) -> int:
@@ -279,8 +300,7 @@ class JointSpec:
             values["pitch"] = checks.number(f"{path}/pitch", self.pitch, unit="m/rad")
         if kind == "universal":
             values["axis2"] = checks.direction(f"{path}/axis2", self.axis2)
-            if np.linalg.norm(np.cross(values["axis"], values["axis2"])) < checks.UNIT_TOLERANCE:
-                raise ModelError(f"{path}/axis2", checks.show(self.axis2), "a direction not parallel to axis")
+            require_apart(f"{path}/axis2", self.axis2, values["axis"])
         return values
 
     def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
@@ -290,37 +310,61 @@ class JointSpec:
                 if getattr(self, key) is not None:
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
-        spring = _record(f"{path}/spring", self.spring, SpringSpec)
+        law = self.spring if hasattr(self.spring, "energy") else None
+        spring = None if law is not None else _record(f"{path}/spring", self.spring, SpringSpec)
         friction = _record(f"{path}/friction", self.friction, FrictionSpec)
         actuation_path = f"{path}/actuation"
         return {
-            "spring": None if spring is None else _spring(f"{path}/spring", spring, kind, size, motion),
+            "spring": law if spring is None else _spring(f"{path}/spring", spring, kind, size, motion),
             "friction": None if friction is None else _friction(f"{path}/friction", friction, kind, size),
             "actuation": None
             if self.actuation is None
             else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
         }
 
-    def initial_values(self, path: str, q: Any, v: Any) -> dict[str, np.ndarray | None]:
-        """Checked initial `q` and `v` `(k,)`; `q` is wxyz for spherical, position then wxyz for free joints.
-
-        For a user's joint it has as many numbers as its group has coordinates. Raises `ModelError`.
-        """
-        kind = "" if self.motion is not None else self.type
-        q_path, k = f"{path}/q", self.dimension
+    def initial_values(self, path: str, q: Any, v: Any) -> dict[str, Any]:
+        """Checked initial `q`, an array or a `Guess` of one, and `v` `(k,)`; see `check_coordinates`."""
+        kind, k = ("", self.dimension) if self.motion is not None else (self.type, self.dimension)
+        size = _coordinate_size(self.motion, k) if self.motion is not None else k
         if q is not None:
-            match kind:
-                case "spherical":
-                    q = checks.unit_quaternion(q_path, q)
-                case "free":
-                    q = checks.vector(q_path, q, 7, "7 numbers: position then wxyz")
-                    q = checks.freeze(np.concatenate([q[:3], checks.unit_quaternion(q_path, q[3:])]))
-                case "":
-                    q = self._coordinates(q_path, q, _coordinate_size(self.motion, k))
-                case _:
-                    q = self._coordinates(q_path, q, k)
-        return {"q": q, "v": None if v is None else self._coordinates(f"{path}/v", v, k)}
+            q = check_coordinates(f"{path}/q", q, kind, size, self.type)
+        return {"q": q, "v": None if v is None else check_velocities(f"{path}/v", v, k, self.type)}
 
-    def _coordinates(self, path: str, value: Any, size: int) -> np.ndarray:
-        value = [value] if size == 1 and checks.is_number(value) else value
-        return checks.vector(path, value, size, f"{size} finite number{'' if size == 1 else 's'} ({self.type} joint)")
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Guess:
+    """An initial value that chooses where assembly starts, and gives way; see `jmbs.guess`."""
+
+    value: Any
+
+
+def guess(value: Any) -> Guess:
+    """Joint coordinates from which assembly starts: they choose the branch and give way where loops demand it.
+
+    ```python
+    mechanism.set_initial(joints={"crank": {"q": [1.0]}, "rocker": {"q": jmbs.guess([-2.2])}})
+    ```
+    """
+    return Guess(value)
+
+
+def check_coordinates(path: str, q: Any, kind: str, size: int, label: str) -> Any:
+    """Joint coordinates: `size` numbers, for `kind` spherical wxyz, for free position then wxyz; or a `Guess` of such.
+
+    A guess may be written `{guess: ...}`. `label`: the type for messages. Raises `ModelError`.
+    """
+    if isinstance(q, Mapping) and set(q) == {"guess"}:
+        q = Guess(q["guess"])
+    if isinstance(q, Guess):
+        return Guess(check_coordinates(f"{path}/guess", q.value, kind, size, label))
+    if kind == "spherical":
+        return checks.unit_quaternion(path, q)
+    if kind == "free":
+        return pose_coordinates(path, q)
+    return check_velocities(path, q, size, label)
+
+
+def check_velocities(path: str, value: Any, size: int, label: str) -> np.ndarray:
+    """`size` numbers, a single one as it is. Raises `ModelError`."""
+    value = [value] if size == 1 and checks.is_number(value) else value
+    return checks.vector(path, value, size, f"{size} finite number{'' if size == 1 else 's'} ({label} joint)")

@@ -59,12 +59,9 @@ class Mechanism:
         environment_temperature: float = ROOM_TEMPERATURE,
         seed: int = 0,
     ):
-        # The name becomes part of a folder's name, so it must not lead elsewhere.
-        if not isinstance(name, str) or not name.isprintable() or not name.strip(" .") or set(name) & set("/\\"):
-            raise ModelError("name", checks.show(name), "a non-empty printable name without slashes")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ModelError("seed", checks.show(seed), "a non-negative whole number")
-        self.name = name
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+            raise ModelError("seed", checks.show(seed), "a non-negative whole number below 2**63")
+        self.name = checks.title("name", name)
         self.seed = int(seed)
         self.gravity = checks.vector("gravity", gravity, 3, "3 finite numbers, m/s^2")
         self.environment_temperature = checks.number(
@@ -82,7 +79,7 @@ class Mechanism:
         self.systems: dict[str, Any] = {}
         self.connections: dict[str, ConnectionSpec] = {}
         self.initial_states: dict[str, Any] = {}
-        self.initial_joints: dict[str, dict[str, np.ndarray | None]] = {}
+        self.initial_joints: dict[str, dict[str, Any]] = {}
         self.initial_bodies: dict[str, dict[str, np.ndarray | None]] = {}
         self.simulation = SimulationSpec()
         self.config: dict[str, Any] = {}
@@ -236,13 +233,13 @@ class Mechanism:
     def set_initial(self, joints: Any = None, bodies: Any = None, states: Any = None) -> None:
         """Gives part of the initial state; what was given before and is not given again stays.
 
-        - `joints`: by joint name, `q` (coordinates; spherical: wxyz, free: position then wxyz) and `v` `(k,)`.
+        - `joints`: by joint name, `q` (coordinates; spherical: wxyz, free: position then wxyz; or a `jmbs.guess` of
+          them) and `v` `(k,)`. Parts of added systems are named by path (`arm/elbow`), bodies too.
         - `bodies`: by body name, `position` (m), `quaternion` (wxyz), `angular_velocity` (rad/s, body axes),
           `velocity` (m/s, centre of mass, world axes).
-        - `states`: of added systems, by the path of the junction beside the storage (`motor/i`); velocities where a
-          storage has momenta.
+        - `states`: of storages, by the path of the junction beside each (`motor/i`); velocities where one has momenta.
         """
-        self.initial_states |= dict(states or {})
+        self.initial_states |= {key: checks.numbers(f"initial/states/{key}", x) for key, x in (states or {}).items()}
         for name, values in _initial_entries("initial/joints", joints, ("q", "v")):
             path = f"initial/joints/{name}"
             entry = self.initial_joints.get(name, {"q": None, "v": None}) | values
@@ -285,18 +282,15 @@ def _vector3(path: str, value: Any) -> np.ndarray:
     return checks.vector(path, value, 3)
 
 
-def _initial_entries(path: str, section: Any, keys: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Names with those of their values that are given; unknown keys refused."""
-    keys = tuple(keys)
+def _initial_entries(path: str, section: Any, keys: tuple[str, ...]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Names, or paths of parts of added systems, with those of their values that are given; unknown keys refused."""
     if section is None:
         return
     if not isinstance(section, Mapping):
         raise ModelError(path, checks.show(section), "a mapping of names")
     for name, values in section.items():
-        checks.reference(f"{path}/{name}", name)
+        checks.part_path(f"{path}/{name}", name)
         if not isinstance(values, Mapping):
             raise ModelError(f"{path}/{name}", checks.show(values), f"a mapping with the keys {', '.join(keys)}")
-        for key in values:
-            if key not in keys:
-                raise ModelError(f"{path}/{name}/{key}", "an unknown key", f"a known one{checks.nearest(key, keys)}")
+        checks.require_keys(f"{path}/{name}", values, keys)
         yield name, {key: value for key, value in values.items() if value is not None}

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
 import numpy as np
+
+from jmbs.library.mechanics.gear_specification import UNITS
+from jmbs.library.mechanics.rules import Rule
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec
@@ -14,12 +20,12 @@ if TYPE_CHECKING:
 
 
 DRY_FRICTION = {
-    "coulomb": "N m or N",
-    "static": "N m or N",
-    "stribeck_velocity": "rad/s or m/s",
-    "regularisation_velocity": "rad/s or m/s",
+    "coulomb": ("N m or N", "non-negative numbers"),
+    "static": ("N m or N", "non-negative numbers"),
+    "stribeck_velocity": ("rad/s or m/s", "positive numbers"),
+    "regularisation_velocity": ("rad/s or m/s", "positive numbers"),
 }
-"""Parameters of dry friction, there only where a joint has some: its class is chosen when the system is built."""
+"""Units and rules of dry friction, there only where a joint has some: its class is chosen when the system is built."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,84 +38,131 @@ class Parameter:
     - `unit`: SI unit of its entries.
     - `places`: `(component path, field)` of every copy; a dotted field reaches into a field.
     - `drive`: whether the places are drives (by outer port) and not components.
+    - `rules`: what its value must be, none for those of users' components.
     """
 
     path: str
     unit: str
     places: tuple[tuple[str, str], ...]
     drive: bool = False
+    rules: tuple[Rule, ...] = ()
 
 
 def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
     """All parameters of a mechanism's components and drives, in the order of the config."""
     table: list[Parameter] = []
     if mechanism.bodies:
-        table.append(Parameter("gravity", "m/s^2", tuple((f"{name}/pe", "gravity") for name in mechanism.bodies)))
+        places = tuple((f"{name}/pe", "gravity") for name in mechanism.bodies)
+        table.append(Parameter("gravity", "m/s^2", places, rules=(Rule("numbers", detail=("m/s^2",)),)))
     for name, body in mechanism.bodies.items():
-        table.append(Parameter(f"{name}/mass", "kg", ((f"{name}/ke", "mass"), (f"{name}/pe", "mass"))))
+        places = ((f"{name}/ke", "mass"), (f"{name}/pe", "mass"))
+        table.append(Parameter(f"{name}/mass", "kg", places, rules=_rules("positive number")))
         # The axis of a rod is static, so its inertia is one number.
-        inertia = {"rigid": "inertia", "rod": "moment"}.get(body.kind)
+        inertia = {"rigid": ("inertia", "inertia"), "rod": ("moment", "positive number")}.get(body.kind)
         if inertia is not None:
-            table.append(Parameter(f"{name}/{inertia}", "kg m^2", ((f"{name}/ke", inertia),)))
+            table.append(_parameter(f"{name}/{inertia[0]}", "kg m^2", (f"{name}/ke", inertia[0]), inertia[1]))
     for spec in mechanism.joints.values():
         table.extend(_joint_parameters(spec))
-    for name in mechanism.elements:
-        table.append(Parameter(f"{name}/stiffness", "N/m", ((f"{name}/pe", "stiffness"),)))
-        table.append(Parameter(f"{name}/length", "m", ((f"{name}/pe", "length"),)))
-        table.append(Parameter(f"{name}/damping", "N s/m", ((f"{name}/mf", "viscous"),)))
+    for name, element in mechanism.elements.items():
+        if hasattr(element.stiffness, "energy"):
+            table.extend(_of_module(f"{name}/stiffness", element.stiffness, f"{name}/pe", "law"))
+        else:
+            table.append(_parameter(f"{name}/stiffness", "N/m", (f"{name}/pe", "stiffness"), "non-negative number"))
+            table.append(_parameter(f"{name}/length", "m", (f"{name}/pe", "length"), "non-negative number"))
+        table.append(_parameter(f"{name}/damping", "N s/m", (f"{name}/mf", "viscous"), "non-negative number"))
         for end in "ab":
-            table.append(Parameter(f"{name}/point_{end}", "m", ((f"{name}/line", f"point_{end}"),)))
+            table.append(_parameter(f"{name}/point_{end}", "m", (f"{name}/line", f"point_{end}"), "numbers"))
     for name in mechanism.conductions:
-        table.append(Parameter(f"{name}/conductance", "W/K", ((name, "conductance"),)))
+        table.append(_parameter(f"{name}/conductance", "W/K", (name, "conductance"), "non-negative number"))
     for spec in mechanism.constraints.values():
         table.extend(_constraint_parameters(spec))
     for name in mechanism.gears:
-        table.append(Parameter(f"{name}/ratio", "rad or m per rad or m", ((name, "ratio"),)))
-        table.append(Parameter(f"{name}/offset", "rad or m", ((name, "offset"),)))
+        table.extend(_parameter(f"{name}/{key}", unit, (name, key), "number") for key, unit in UNITS.items())
     for name in mechanism.stores:
-        table.append(Parameter(f"{name}/capacity", "J/K", ((name, "capacity"),)))
-        table.append(Parameter(f"{name}/temperature", "K", ((name, "temperature"),)))
+        table.append(_parameter(f"{name}/capacity", "J/K", (name, "capacity"), "positive number"))
+        table.append(_parameter(f"{name}/temperature", "K", (name, "temperature"), "positive number"))
     for name, load in mechanism.loads.items():
-        table.append(Parameter(f"{name}/point", "m", ((name, "point"),), drive=True))
+        table.append(_parameter(f"{name}/point", "m", (name, "point"), "numbers", drive=True))
         for key, unit in (("force", "N"), ("torque", "N m")):
             if not hasattr(getattr(load, key), "times"):
-                table.append(Parameter(f"{name}/{key}", unit, ((name, f"{key}.value"),), drive=True))
+                table.append(_parameter(f"{name}/{key}", unit, (name, f"{key}.value"), "numbers", drive=True))
     return tuple(table)
+
+
+def array_fields(module: Any) -> Iterator[str]:
+    """Dotted names of the arrays and floats of a module, at any depth (`layers.0.weight`)."""
+    for keys, leaf in jax.tree_util.tree_flatten_with_path(module)[0]:
+        names = [getattr(key, "name", getattr(key, "idx", getattr(key, "key", None))) for key in keys]
+        if (isinstance(leaf, float) or eqx.is_inexact_array(leaf)) and all(name is not None for name in names):
+            yield ".".join(map(str, names))
+
+
+def inside(module: Any, field: str) -> Any:
+    """What a dotted name of `array_fields` stands for."""
+    for name in field.split("."):
+        if isinstance(module, Mapping):
+            module = module[name]
+        else:
+            module = module[int(name)] if isinstance(module, list | tuple) and name.isdigit() else getattr(module, name)
+    return module
+
+
+def _of_module(path: str, module: Any, component: str, field: str) -> list[Parameter]:
+    """The arrays of a user's module that stands in a field of a component; without unit and rules."""
+    names = array_fields(module)
+    return [Parameter(f"{path}/{name.replace('.', '/')}", "1", ((component, f"{field}.{name}"),)) for name in names]
+
+
+def _rules(*kinds: str) -> tuple[Rule, ...]:
+    return tuple(Rule(kind) for kind in kinds)
+
+
+def _parameter(path: str, unit: str, place: tuple[str, str], kind: str, *more: Rule, drive: bool = False) -> Parameter:
+    """A parameter of one place: the kind of its own rule, and those that look at others too."""
+    return Parameter(path, unit, (place,), drive, (Rule(kind), *more))
 
 
 def _friction_parameters(spec: JointSpec) -> list[Parameter]:
     path, box = f"{spec.name}/friction", f"{spec.name}/mf"
     warms = spec.friction is not None and spec.friction.temperature_coefficient != 0
     field = "friction." if warms else ""
-    rows = [Parameter(f"{path}/viscous", "N m s/rad or N s/m", ((box, f"{field}viscous"),))]
+    matrix = spec.friction is not None and np.ndim(spec.friction.viscous) == 2
+    kind = "non-negative matrix" if matrix else "damping"
+    rows = [_parameter(f"{path}/viscous", "N m s/rad or N s/m", (box, f"{field}viscous"), kind)]
     if spec.friction is not None and spec.friction.static.any():
-        rows += [Parameter(f"{path}/{key}", unit, ((box, f"{field}{key}"),)) for key, unit in DRY_FRICTION.items()]
+        at_least = {"static": (Rule("at least coulomb", (f"{path}/coulomb",)),)}
+        for key, (unit, kind) in DRY_FRICTION.items():
+            rows.append(_parameter(f"{path}/{key}", unit, (box, f"{field}{key}"), kind, *at_least.get(key, ())))
     if warms:
-        rows.append(Parameter(f"{path}/temperature_coefficient", "1/K", ((box, "temperature_coefficient"),)))
-        rows.append(Parameter(f"{path}/reference_temperature", "K", ((box, "reference_temperature"),)))
+        rows.append(_parameter(f"{path}/temperature_coefficient", "1/K", (box, "temperature_coefficient"), "number"))
+        reference = (box, "reference_temperature")
+        rows.append(_parameter(f"{path}/reference_temperature", "K", reference, "positive number"))
     return rows
 
 
 def _constraint_parameters(spec: ConstraintSpec) -> list[Parameter]:
     """Geometry, and constant velocities of moving surfaces."""
     name = spec.name
-    everywhere = lambda field: tuple((path, field) for path in spec.components)  # noqa: E731
+    units = {"radius": "m", "point": "m", "plane/point": "m"}
+    kinds = {"radius": "positive number", "point": "numbers", "plane/point": "numbers"}
+    keys = {
+        "rolling": ("radius", "axis", "plane/point", "plane/normal"),
+        "no_slide": ("point", "direction"),
+        "perpendicular": ("direction", "normal"),
+    }[spec.type]
     rows = []
-    match spec.type:
-        case "rolling":
-            fields = {"radius": "m", "axis": "1", "plane/point": "m", "plane/normal": "1"}
-            absent = () if spec.axis is not None else ("axis",)
-            places = {key: f"roller.{key.removeprefix('plane/')}" for key in fields if key not in absent}
-            rows = [Parameter(f"{name}/{key}", fields[key], everywhere(field)) for key, field in places.items()]
-        case "no_slide":
-            fields = {"point": "m", "direction": "1"}
-            rows = [Parameter(f"{name}/{key}", unit, everywhere(key)) for key, unit in fields.items()]
-        case "perpendicular":
-            rows = [Parameter(f"{name}/{key}", "1", everywhere(key)) for key in ("direction", "normal")]
+    for key in keys:
+        if key == "axis" and spec.axis is None:
+            continue
+        field = f"roller.{key.removeprefix('plane/')}" if spec.type == "rolling" else key
+        places = tuple((path, field) for path in spec.components)
+        rules = _rules(kinds.get(key, "direction"))
+        rows.append(Parameter(f"{name}/{key}", units.get(key, "1"), places, rules=rules))
     for key, unit in (("velocity", "m/s"), ("angular_velocity", "rad/s")):
         if isinstance(getattr(spec.surface, key), np.ndarray):
-            place = (f"{name}/plane", f"{key}.value")
-            rows.append(Parameter(f"{name}/{spec.surface_key}/{key}", unit, (place,), drive=True))
+            within = (Rule("within the plane", (f"{name}/plane/normal",), (key,)),) if spec.type == "rolling" else ()
+            place, path = (f"{name}/plane", f"{key}.value"), f"{name}/{spec.surface_key}/{key}"
+            rows.append(_parameter(path, unit, place, "numbers", *within, drive=True))
     return rows
 
 
@@ -117,20 +170,36 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
     name = spec.name
     rows = []
     for side, box in (("parent_frame", "o1"), ("child_frame", "o2")):
-        rows.append(Parameter(f"{name}/{side}/position", "m", ((f"{name}/{box}", "position"),)))
-        rows.append(Parameter(f"{name}/{side}/quaternion", "1", ((f"{name}/{box}", "quaternion"),)))
-    for key, unit in (("axis", "1"), ("axis2", "1"), ("pitch", "m/rad")):
+        rows.append(_parameter(f"{name}/{side}/position", "m", (f"{name}/{box}", "position"), "numbers"))
+        rows.append(_parameter(f"{name}/{side}/quaternion", "1", (f"{name}/{box}", "quaternion"), "unit quaternion"))
+    apart = Rule("not parallel", (f"{name}/axis",))
+    geometry = (("axis", "1", "direction", ()), ("axis2", "1", "direction", (apart,)), ("pitch", "m/rad", "number", ()))
+    for key, unit, kind, more in geometry:
         if getattr(spec, key) is not None:
-            rows.append(Parameter(f"{name}/{key}", unit, ((f"{name}/hc", f"motion.{key}"),)))
+            rows.append(_parameter(f"{name}/{key}", unit, (f"{name}/hc", f"motion.{key}"), kind, *more))
     if spec.motions is not None:
-        for key, field, unit in (("axis", "axes", "1"), ("position", "positions", "m")):
-            rows.append(Parameter(f"{name}/motions/{key}", unit, ((f"{name}/hc", f"motion.{field}"),)))
+        turning = tuple(motion.type == "revolute" for motion in spec.motions)
+        independent = Rule("independent motions", (f"{name}/motions/position",), (turning,))
+        place = f"{name}/hc"
+        rows.append(_parameter(f"{name}/motions/axis", "1", (place, "motion.axes"), "directions", independent))
+        rows.append(_parameter(f"{name}/motions/position", "m", (place, "motion.positions"), "numbers"))
+    if spec.motion is not None:
+        rows.extend(_of_module(name, spec.motion, f"{name}/hc", "motion"))
     if spec.dimension == 0:
         return rows
-    if spec.spring is not None:
-        rows.append(Parameter(f"{name}/spring/stiffness", "N m/rad or N/m", ((f"{name}/pe", "stiffness"),)))
-        rows.append(Parameter(f"{name}/spring/rest", "rad or m", ((f"{name}/pe", "rest"),)))
+    if hasattr(spec.spring, "energy"):
+        rows.extend(_of_module(f"{name}/spring", spec.spring, f"{name}/pe", "law"))
+    elif spec.spring is not None:
+        kind = "non-negative matrix" if np.ndim(spec.spring.stiffness) == 2 else "non-negative numbers"
+        rows.append(_parameter(f"{name}/spring/stiffness", "N m/rad or N/m", (f"{name}/pe", "stiffness"), kind))
+        kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES.get(spec.type, "numbers")
+        rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
     rows.extend(_friction_parameters(spec))
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
-        rows.append(Parameter(f"{name}/actuation", "N m or N", ((f"{name}/actuation", "value"),), drive=True))
+        place = (f"{name}/actuation", "value")
+        rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))
     return rows
+
+
+CONFIGURATION_RULES = {"spherical": "unit quaternion", "free": "pose"}
+"""Of a joint's coordinates, by its type, where not all numbers are allowed."""

@@ -21,7 +21,7 @@ from jmbs.library.mechanics.friction import (
     viscous_friction,
 )
 from jmbs.library.mechanics.gear import Gear
-from jmbs.library.mechanics.joint import JointPotential, NoPotential, Offset, joint, relative_momentum
+from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
 from jmbs.library.mechanics.reduced_body import reduced_body
 from jmbs.library.mechanics.velocity_constraints import (
     NoSlide,
@@ -121,11 +121,13 @@ def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
     return joint(motion, offsets[0], offsets[1], joint_potential(motion, spec), joint_friction(motion, spec), heats)
 
 
-def joint_potential(motion, spec: JointSpec) -> JointPotential | NoPotential:
+def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPotential:
     """The spring on a joint's motion, or what holds its state where there is none."""
     group = motion.group
     if spec.spring is None:
         return NoPotential(group)
+    if hasattr(spec.spring, "energy"):
+        return JointLaw(spec.spring, group)
     identity = group.to_coordinates(group.identity())
     rest = identity if spec.spring.rest is None else array(spec.spring.rest)
     return JointPotential(array(spec.spring.stiffness), rest, group)
@@ -166,7 +168,8 @@ def element_system(mechanism: Mechanism, spec: SpringDamperSpec) -> System:
     a, b = (None if body == "ground" else GROUPS[mechanism.bodies[body].group] for body in (spec.a, spec.b))
     line = LineOfAction(array(spec.point_a), array(spec.point_b), (a, b))
     heats = spec.heats == "environment"
-    return spring_damper(line, array(spec.stiffness), array(spec.length), array(spec.damping), heats)
+    stiffness = spec.stiffness if hasattr(spec.stiffness, "energy") else array(spec.stiffness)
+    return spring_damper(line, stiffness, array(spec.length), array(spec.damping), heats)
 
 
 def constraint_system(mechanism: Mechanism, spec: ConstraintSpec) -> Any:

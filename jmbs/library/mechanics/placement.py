@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jaxtyping import Array, Float
 
 from jmbs.by_value import by_value
-from jmbs.lie import SE3, quaternion_to_rotation
+from jmbs.library.mechanics.find import FoundGear
+from jmbs.lie import SE3
 
 
 @by_value
@@ -83,37 +83,37 @@ class GearStep:
     forward: bool
 
 
-def make_gear_steps(gears: Mapping[str, Any], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
+def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
     """In which order gears set the coordinates of joints that are not given, starting from those that are.
 
-    **Arguments:** `gears`: their specifications by name; `joints`: all names.
+    **Arguments:** `joints`: all names.
     """
-    steps, waiting, known = [], dict(gears), set[tuple[str, int]]()
+    steps, waiting, known = [], {gear.name: gear for gear in gears}, set[tuple[str, int]]()
 
     def is_known(joint: str, coordinate: int) -> bool:
         return joint in given_joints or (joint, coordinate) in known
 
     while waiting:
-        ends = {name: tuple(is_known(*end[1:]) for end in gear.ends) for name, gear in waiting.items()}
+        ends = {name: (is_known(*gear.driver), is_known(*gear.driven)) for name, gear in waiting.items()}
         # Where nothing is known, the driver of the first one stands where it is.
         name = next((name for name in waiting if any(ends[name])), next(iter(waiting)))
         gear, (driver, joint) = waiting.pop(name), ends[name]
-        known |= {end[1:] for end in gear.ends}
+        known |= {gear.driver, gear.driven}
         if not (driver and joint):
-            steps.append(GearStep(name, joints.index(gear.driver), joints.index(gear.joint), not joint))
+            steps.append(GearStep(name, joints.index(gear.driver[0]), joints.index(gear.driven[0]), not joint))
     return tuple(steps)
 
 
 def place_along_joints(
-    plan: Placement, motions, offsets1, offsets2, q: list[Array], given_bodies: dict[str, Any], dtype
+    plan: Placement, motions, offsets1, offsets2, q: list[Array], given_poses: Mapping[str, Array], dtype
 ) -> list[Float[Array, "3 4"]]:
     """Poses of all bodies from joint elements, roots where they are given or at the origin.
 
-    **Arguments:** per joint its motion, offset poses (3, 4) on parent and child, and element `q`.
+    **Arguments:** per joint its motion, offset poses (3, 4) on parent and child, and element `q`; `given_poses` (3, 4).
     """
     poses: dict[int, Array] = {-1: SE3.identity(dtype)}
     for body in plan.roots:
-        poses[body] = _given_pose(given_bodies.get(plan.bodies[body], {}), dtype)
+        poses[body] = given_poses.get(plan.bodies[body], SE3.identity(dtype))
     for j, body, forward in plan.order:
         link = motions[j].inclusion(q[j])
         if forward:
@@ -123,10 +123,3 @@ def place_along_joints(
             frame = SE3.compose(SE3.compose(poses[plan.child[j]], offsets2[j]), SE3.inverse(link))
             poses[body] = SE3.compose(frame, SE3.inverse(offsets1[j]))
     return [poses[b] for b in range(len(plan.bodies))]
-
-
-def _given_pose(given, dtype) -> Float[Array, "3 4"]:
-    pose = SE3.identity(dtype)
-    if given.get("quaternion") is not None:
-        pose = pose.at[:, :3].set(quaternion_to_rotation(given["quaternion"]))
-    return pose if given.get("position") is None else pose.at[:, 3].set(given["position"])

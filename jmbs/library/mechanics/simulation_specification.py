@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 
@@ -20,6 +22,36 @@ CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS = ("none", "baumgarte", "pro
 # Below about eight units in the last place of float32 an error estimate is only rounding.
 DEFAULT_TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
 DEFAULT_SAMPLES = 100
+MOST_SAVED = 10_000_000
+"""Times that a run is saved at; each takes eight bytes for every number that is saved."""
+MOST_STEPS = 2**31 - 1
+"""Steps of a run: they are counted in 32 bits where JAX's x64 is off."""
+
+
+def refuse_times(path: str, t0: float, t1: float, save_every: float) -> None:
+    """Refuses to save a run from `t0` to `t1` too often, times in s. Raises `ModelError`."""
+    times = float(t1 - t0) / float(save_every)
+    if not times <= MOST_SAVED:
+        found = f"{save_every:g} s, which makes {times:.3g} saved times, {8e-9 * times:.3g} GB for each number saved"
+        raise ModelError(path, found, f"at most {MOST_SAVED:g} saved times")
+    if not (t0 + save_every > t0 and t1 - save_every < t1):
+        raise ModelError(
+            path, f"{save_every:g} s", f"an interval that numbers near {max(abs(t0), abs(t1)):g} tell apart"
+        )
+
+
+def refuse_steps(path: str, span: float, dt: float) -> None:
+    """Refuses to cover a `span` of time with too many steps `dt`, both in s. Raises `ModelError`."""
+    steps = float(span) / float(dt)
+    if not steps <= MOST_STEPS:
+        raise ModelError(path, f"{dt:g} s, which makes {steps:.3g} steps", f"at most {MOST_STEPS} steps")
+
+
+def count(path: str, value: Any, wanted: str = "a positive whole number") -> int:
+    """A whole number from 1 on that counters of steps hold. Raises `ModelError`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= MOST_STEPS:
+        raise ModelError(path, checks.show(value), f"{wanted}, at most {MOST_STEPS}")
+    return int(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +89,13 @@ class SimulationSpec:
         checks.choice("simulation/constraints", self.constraints, CONSTRAINT_TREATMENTS, ABSENT_CONSTRAINT_TREATMENTS)
         checks.choice("simulation/precision", self.precision, DEFAULT_TOLERANCE)
         values |= self._step_size()
-        steps = self.max_steps
-        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-            raise ModelError("simulation/max_steps", checks.show(steps), "a positive whole number")
+        if self.max_steps is not None:
+            count("simulation/max_steps", self.max_steps)
+        if "t1" in values:
+            span = values["t1"] - values["t0"]
+            refuse_times("simulation/save_every", values["t0"], values["t1"], values["save_every"])
+            if "dt" in values:
+                refuse_steps("simulation/dt", span, values["dt"])
         values["cut_joints"] = tuple(self.cut_joints)
         for key, value in values.items():
             object.__setattr__(self, key, value)

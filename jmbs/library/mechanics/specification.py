@@ -202,7 +202,8 @@ class SpringDamperSpec:
     """A spring and damper along the line between a point of `a` and a point of `b` (bodies or ground).
 
     Points `(3,)` m in the body frames (ground: world), `stiffness` N/m, `damping` N s/m, `length` m at rest, `heats`:
-    environment or a thermal store. Raises `ModelError` with paths below `elements/<name>`.
+    environment or a thermal store. In place of `stiffness` and `length` a law: a module with `energy(length)`, J.
+    Raises `ModelError` with paths below `elements/<name>`.
     """
 
     name: str
@@ -210,7 +211,7 @@ class SpringDamperSpec:
     point_a: np.ndarray
     b: str
     point_b: np.ndarray
-    stiffness: float = 0.0
+    stiffness: Any = 0.0
     damping: float = 0.0
     length: float = 0.0
     heats: str = "environment"
@@ -221,8 +222,12 @@ class SpringDamperSpec:
             checks.reference(f"{path}/{key}", getattr(self, key))
         if self.a == self.b:
             raise ModelError(f"{path}/b", self.b, f"another body than a: both ends on {self.a} exert nothing")
-        checks.reference(f"{path}/heats", self.heats)
+        checks.part_path(f"{path}/heats", self.heats)
         units = {"stiffness": "N/m", "damping": "N s/m", "length": "m"}
+        if hasattr(self.stiffness, "energy"):
+            del units["stiffness"]
+            if self.length != 0:
+                raise ModelError(f"{path}/length", checks.show(self.length), "none beside a law of its own")
         _set(
             self,
             point_a=checks.vector(f"{path}/point_a", self.point_a, 3),
@@ -281,7 +286,7 @@ class ConductionSpec:
     def __post_init__(self) -> None:
         path = f"elements/{checks.name(f'elements/{self.name}', self.name)}"
         for key in ("a", "b"):
-            checks.reference(f"{path}/{key}", getattr(self, key))
+            checks.part_path(f"{path}/{key}", getattr(self, key))
         if self.a == self.b:
             raise ModelError(f"{path}/b", self.b, f"another end than a: {self.a} exchanges no heat with itself")
         conductance = checks.number(f"{path}/conductance", self.conductance, non_negative=True, unit="W/K")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.composition import thermal_port
 from jmbs.library.mechanics.inertialess import refuse_inertialess, turns_inertialess
 from jmbs.library.mechanics.parts import motion_of
 from jmbs.library.mechanics.specification import SimulationSpec, TableSpec
@@ -46,10 +47,15 @@ def validate(mechanism: Mechanism) -> None:
 
 
 def _validate_initial(mechanism: Mechanism) -> None:
+    """Of the mechanism's own parts; those of added systems are known when it is compiled."""
+    within = lambda name: name.partition("/")[0] in mechanism.systems  # noqa: E731
     for name in mechanism.initial_bodies:
-        _require_body(mechanism, f"initial/bodies/{name}", name)
+        if not within(name):
+            _require_body(mechanism, f"initial/bodies/{name}", name)
     for name, values in mechanism.initial_joints.items():
         path = f"initial/joints/{name}"
+        if within(name):
+            continue
         if name not in mechanism.joints:
             raise ModelError(path, f"no joint {name}", f"the name of a joint{checks.nearest(name, mechanism.joints)}")
         mechanism.initial_joints[name] = mechanism.joints[name].initial_values(path, **values)
@@ -97,6 +103,6 @@ def _require_coordinate(mechanism: Mechanism, path: str, key: str, joint: str, c
 
 def _require_store(mechanism: Mechanism, path: str, name: str) -> None:
     known = ["environment", *mechanism.stores]
-    if name not in known:
+    if name not in known and thermal_port(mechanism.systems, name) is None:
         wanted = f"environment or the name of a store{checks.nearest(name, known)}"
         raise ModelError(path, checks.show(name), wanted)

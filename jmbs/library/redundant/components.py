@@ -48,6 +48,19 @@ def evaluate(data: Any, shape: tuple[int, ...], *arguments: Array) -> Array:
     return jnp.asarray(value, arguments[0].dtype).reshape(shape)
 
 
+Near = tuple[float, ...] | None
+"""Coordinates near which functions of them have meaning; None: everywhere."""
+SPREAD = 0.1
+"""How far from there they are sampled."""
+
+
+def domain_near(near: Near) -> dict[str, Any]:
+    """The domain of a component at whose port `zeta` functions have meaning near these coordinates only."""
+    if near is None:
+        return {}
+    return {"zeta.x": ([at - SPREAD for at in near], [at + SPREAD for at in near])}
+
+
 class PotentialEnergy(eqx.Module):
     """Stored energy `V(zeta)` in J; port `zeta`."""
 
@@ -122,7 +135,7 @@ class MassiveVelocity(eqx.Module):
 class Kinematics(eqx.Module):
     """Lossless coupling `zeta.f = -Z w.e`, `w.f = Z^T zeta.e`; with a `c` also the constraint `0 = c'(zeta) Z w.e`.
 
-    **Arguments:** `Z` (n_positions, n); `c` (n_constraints,) or None; sizes static.
+    **Arguments:** `Z` (n_positions, n); `c` (n_constraints,) or None; sizes and `near` static.
     """
 
     Z: Any
@@ -130,6 +143,7 @@ class Kinematics(eqx.Module):
     n_positions: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
     n_constraints: int = eqx.field(static=True, default=0)
+    near: Near = eqx.field(static=True, default=None)
     lawful_by_construction: ClassVar[bool] = True
 
     @property
@@ -138,6 +152,11 @@ class Kinematics(eqx.Module):
             "zeta": power_port(Rn(self.n_positions), positions(self.n_positions).name),
             "w": power_port(Rn(self.n), momenta(self.n).name),
         }
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """See `domain_near`."""
+        return domain_near(self.near)
 
     def gap(self, zeta: Float[Array, " n_positions"]) -> Float[Array, " n_constraints"]:
         """`c(zeta)`."""
@@ -184,17 +203,26 @@ class GyroscopicForces(eqx.Module):
 
 
 class VelocityConstraint(eqx.Module):
-    """Constraint rows `0 = A(zeta) w.e`; ports `w` and the state `zeta`. **Arguments:** `A` (m, n); sizes static."""
+    """Constraint rows `0 = A(zeta) w.e`; ports `w` and the state `zeta`.
+
+    **Arguments:** `A` (m, n); sizes and `near` static.
+    """
 
     A: Any
     n_rows: int = eqx.field(static=True)
     n_positions: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
+    near: Near = eqx.field(static=True, default=None)
     lawful_by_construction: ClassVar[bool] = True
 
     @property
     def ports(self) -> Interface:
         return modulated(self.n_positions, self.n)
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """See `domain_near`."""
+        return domain_near(self.near)
 
     def structure(self, x):
         return None, evaluate(self.A, (self.n_rows, self.n), x["zeta"])
@@ -203,19 +231,25 @@ class VelocityConstraint(eqx.Module):
 class ExternalVelocity(eqx.Module):
     """An external port `ext.e = B(zeta)^T w.e`; ports `w`, the state `zeta`, and `ext`.
 
-    **Arguments:** `B` (n, m); `quantity` of the port, static; sizes static.
+    **Arguments:** `B` (n, m); `quantity` of the port, sizes and `near`, static.
     """
 
     B: Any
     quantity: Quantity = eqx.field(static=True)
     n_positions: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
+    near: Near = eqx.field(static=True, default=None)
     output: ClassVar[str] = "ext"
     lawful_by_construction: ClassVar[bool] = True
 
     @property
     def ports(self) -> Interface:
         return {**modulated(self.n_positions, self.n), "ext": power_port(self.quantity.space, self.quantity.name)}
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """See `domain_near`."""
+        return domain_near(self.near)
 
     def ratio(self, x) -> Float[Array, "m n"]:
         return evaluate(self.B, (self.n, self.quantity.space.dim), x["zeta"]).T

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import ENTROPY, Interface, power_port
 from jmbs.library.mechanics.friction import dissipation
-from jmbs.library.redundant.components import evaluate, modulated
+from jmbs.library.redundant.components import Near, domain_near, evaluate, modulated
 from jmbs.lie import Rn
 
 
@@ -24,17 +24,24 @@ class Damping(eqx.Module):
     - `tau_d`: coefficients (n,) or a matrix (n, n), or a function of `(zeta, w)` with the force (n,) or a symmetric
       non-negative matrix `D` (n, n) for `tau_d = D w`; N and N m.
     - `is_force`: whether `tau_d` gives the force, static.
+    - sizes, and `near`, static.
     """
 
     tau_d: Any
     is_force: bool = eqx.field(static=True)
     n_positions: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
+    near: Near = eqx.field(static=True, default=None)
     lawful_by_construction: ClassVar[bool] = True
 
     @property
     def ports(self) -> Interface:
         return {**modulated(self.n_positions, self.n), "s": power_port(Rn(1), ENTROPY)}
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        """See `domain_near`."""
+        return domain_near(self.near)
 
     def onsager(self, x, e) -> Float[Array, "n+1 n+1"]:
         zeta, w = x["zeta"], e["w"]

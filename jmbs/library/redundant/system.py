@@ -9,6 +9,7 @@ system.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -75,8 +76,8 @@ def redundant_system(
     - `quantities`: of ports, by name; default that of a joint's actuation port of the same dimension.
     - `regularity`: a function of `zeta`, positive where the coordinates are regular and zero at their singularity; a
       run that comes there ends with a status.
-    - `near`: coordinates (n_positions,) near which the data are checked; default zero. When given, the rank of `A`
-      there must be the rank around it.
+    - `near`: coordinates (n_positions,) near which functions have meaning and are checked; the rank of `A` there must
+      be the rank around it. Default: checked around zero when the system is built, widely when it is compiled.
     - `heats_environment`: damping heats a box `env`; with False there is an outer thermal port `s`.
 
     States: `zeta`, and `w`, given as velocities (`p` where `M` is singular: the velocities that carry mass).
@@ -111,6 +112,9 @@ def redundant_system(
         boxes["domain"] = _domain(regularity, zeta)
     ports = B if isinstance(B, Mapping) else {} if B is None else {"ext": B}
     boxes |= _external_ports(ports, zeta, n, quantities or {})
+    if near is not None:
+        place = tuple(map(float, zeta[0]))
+        boxes = {k: dataclasses.replace(box, near=place) if hasattr(box, "near") else box for k, box in boxes.items()}
     return _connected(boxes, ports, regular=len(M_r) == n, closed=c is not None)
 
 

@@ -14,10 +14,8 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.redundant.components import Directions, Function
+from jmbs.library.redundant.components import SPREAD, Directions, Function
 
-SPREAD = 0.1
-"""How far from the given point coordinates are sampled."""
 SAMPLES = 3
 LAW_TOLERANCE = 1e-5
 """Relative to the largest entry: loose enough for float32, far below any wrong sign or missing term."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jmbs.ephs import FlatSystem, System, flatten, validate
 from jmbs.errors import ModelError
+from jmbs.files import write_text
 from jmbs.library.mechanics import Mechanism
 from jmbs.visualise.diagram import text
 from jmbs.visualise.diagram.geometry import Rectangle
@@ -30,7 +31,7 @@ class Drawing:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the SVG file, over an earlier one, and returns its path."""
         path = Path(path)
-        path.write_text(self.svg, encoding="utf-8", newline="\n")
+        write_text(path, self.svg)
         return path
 
     def _repr_svg_(self) -> str:

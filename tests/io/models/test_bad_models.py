@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
 from jmbs.errors import ModelError
-from jmbs.io import read_model
+from jmbs.io import ConfigError, read_model
 
 INERTIA = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
 LINKS = f'<link name="a"/><link name="b"><inertial><mass value="1"/>{INERTIA}</inertial></link>'
@@ -164,3 +166,23 @@ def test_packages_that_are_not_installed(tmp_path: Path, monkeypatch, package: s
     monkeypatch.setattr(importlib, "import_module", absent)
     message = refusal(tmp_path, text, "good.xml")
     assert message == f"found no package {package}, which reads {what}, wanted it installed: pip install 'jmbs[models]'"
+
+
+@pytest.mark.parametrize("model", ["branched.urdf", "machine.xml"])
+@pytest.mark.parametrize("number", ["nan", pytest.param("1e308", marks=pytest.mark.slow)])
+def test_no_number_of_a_model_overflows(tmp_path, model, number):
+    """Each number of the file in turn: it is refused, or not read; no other error, and no warning of numpy's."""
+    file = tmp_path / model
+    root = ElementTree.fromstring((Path(__file__).parent / model).read_text())
+    refused = 0
+    for node in root.iter():
+        for key, value in list(node.attrib.items()):
+            if re.fullmatch(r"[-+.0-9e ]+", value):
+                node.set(key, " ".join([number] * len(value.split())))
+                file.write_bytes(ElementTree.tostring(root))
+                try:
+                    read_model(file)
+                except ConfigError:
+                    refused += 1
+                node.set(key, value)
+    assert refused > 5

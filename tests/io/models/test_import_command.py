@@ -33,7 +33,7 @@ def test_import_writes_a_config_and_prints_the_notes(folder: Path, capsys, name:
     model = read_model(HERE / name)
     assert main(["import", str(HERE / name)]) == 0
     file = folder / f"{model.mechanism.name}.yaml"
-    assert capsys.readouterr().out.splitlines() == [file.name, *model.notes]
+    assert capsys.readouterr().out.splitlines() == [file.name, *model.notes, model.left_out]
     text = file.read_text()
     assert text.startswith(f"# From {name}.\n# {model.notes[0]}\n")
     mechanism = read_config(file)

@@ -180,6 +180,7 @@ def test_every_thing_that_is_not_simulated_is_listed():
         "link table: fixed to the ground, its mass of 32 kg has no effect",
     ):
         assert note in notes
+    assert "ARMATURE OF JOINTS (1)" in read_model(HERE / "machine.xml").left_out
 
 
 @pytest.mark.parametrize(

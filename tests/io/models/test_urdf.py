@@ -12,6 +12,7 @@ import pytest
 
 import jmbs
 from jmbs.io import ConfigError, read_model
+from jmbs.io.models.left_out import left_out
 
 HERE = Path(__file__).parent
 
@@ -80,6 +81,15 @@ def test_every_thing_that_is_not_simulated_is_listed():
         "link base: fixed to the ground, its mass of 20 kg has no effect",
         "joint wheel: called wheel_joint here, where names are plain and used only once",
     )
+
+
+def test_what_changes_the_motion_is_one_line():
+    """It was note 300 of 677."""
+    limits, motor = "LIMITS OF JOINTS (2)", "TRANSMISSIONS, WITH THE INERTIA OF THEIR ROTORS (1)"
+    assert (
+        read_model(HERE / "branched.urdf").left_out == f"NOT SIMULATED, THOUGH IT CHANGES THE MOTION: {limits}, {motor}"
+    )
+    assert left_out(["joint a: damping 0.3: simulated, as viscous friction"]) == ""
 
 
 LINK = """<link name="{}"><inertial><mass value="1"/>
