@@ -74,6 +74,7 @@ def draw_plots(trajectory: Trajectory, directory: Path) -> tuple[list[Path], str
 
 
 def report(summary: dict[str, Any], directory: Path, plots: Sequence[Path]) -> str:
+    """What a run prints at its end: a line for each thing, from its summary."""
     from jmbs.io import RESULT_FILES
 
     files = [*RESULT_FILES, *(str(path.relative_to(directory)) for path in plots)]
@@ -113,4 +114,5 @@ def _worst_residuals(residuals: dict[str, dict[str, float | None]] | None) -> st
 
 
 def number(value: float | None) -> str:
+    """Four digits of a number that may not be known."""
     return "unknown" if value is None else f"{value:.4g}"

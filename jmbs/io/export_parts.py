@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Guess, Mechanism, SimulationSpec, TableSpec
+from jmbs.library.mechanics import Guess, Mechanism, SimulationSpec, TableSpec, is_law
 
 _SHARED = ("point", "direction", "radius", "axis")
 _CONSTRAINT_KEYS = {"no_slide": (*_SHARED, "frame"), "rolling": _SHARED, "perpendicular": (*_SHARED, "normal")}
@@ -84,7 +84,7 @@ class Parts:
             entry["motions"] = [_given(vars(motion)) for motion in spec.motions]
         for key in ("spring", "friction"):
             values = getattr(spec, key)
-            if hasattr(values, "energy"):
+            if is_law(values):
                 entry[key] = self.as_read("joints", spec.name)[key]
             elif values is not None:
                 entry[key] = _changed(values, tuple(vars(values)))
@@ -102,7 +102,7 @@ class Parts:
     def spring_damper(self, spec: Any) -> dict[str, Any]:
         """A section of `elements`."""
         values = {field.name: plain(getattr(spec, field.name)) for field in dataclasses.fields(spec)}
-        if hasattr(spec.stiffness, "energy"):
+        if is_law(spec.stiffness):
             values["stiffness"] = self.as_read("elements", spec.name)["stiffness"]
         return {"type": "spring_damper"} | {key: value for key, value in values.items() if key != "name"}
 

@@ -16,17 +16,16 @@ from jmbs.graphs import GROUND, SpanningTree, spanning_tree
 from jmbs.library.mechanics import (
     Friction,
     Gravity,
-    Ground,
     HolonomicConstraint,
     JointLaw,
     JointPotential,
     KineticEnergy,
     LiePoisson,
     NoPotential,
-    Offset,
     PotentialKineticCoupling,
     ReducedKineticEnergy,
     ViscousFriction,
+    joint_ends,
 )
 from jmbs.lie import SE3
 
@@ -144,20 +143,12 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
     constraint = at.flat.components[path]
     if not follows(constraint, HolonomicConstraint):
         return None
-    offsets, ends = [], []
-    for port in ("p_j1", "p_j2"):
-        offset = at.only(at.name[path, port], Offset)
-        if offset is None:
-            return None
-        far = at.name[offset[0], "p"]
-        if far not in number and at.only(far, Ground) is None:
-            return None
-        offsets.append(offset[0])
-        ends.append(number.get(far, GROUND))
+    found = joint_ends(at, path, number, GROUND, at.only)
     rate, place = at.name[path, "p_r"], at.name[path, "q_r"]
     coupling = at.only(rate, PotentialKineticCoupling)
-    if coupling is None or ends[1] == GROUND:
+    if found is None or coupling is None:
         return None
+    offsets, ends = found
     prescribed = any(hasattr(at.flat.drives.get(port), "effort") for port in at.outer[rate])
     stored = any(role(at.flat.components[p]) is Role.STORAGE for p, _ in at.ports[rate])
     friction = at.only(rate, (Friction, ViscousFriction))
@@ -169,12 +160,11 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
     empty = at.only(place, NoPotential)
     return JointParts(
         path,
-        offsets[0],
-        offsets[1],
+        *offsets,
         coupling[0],
         None if friction is None else friction[0],
         None if empty is None else empty[0],
-        (ends[0], ends[1]),
+        ends,
         constraint.motion.group.dim,
         prescribed or stored,
     )

@@ -10,7 +10,9 @@ equations and run through assembly.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import jax
@@ -247,13 +249,17 @@ def _angles(model: Model) -> np.ndarray:
 
 
 def _unwound(model: Model, start: tuple[Array, ...], x: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Angles of joints that turn freely, less full turns: within half a turn of where they started."""
-    plan, parts = model.dae.plan, model.layout.parts
-    geared = {name for gear in parts.gears for name, _ in (gear.driver, gear.driven)}
+    """Angles of joints that turn freely, less full turns: within half a turn of where they started.
+
+    Where a closure beside the joint's own looks at them, as a gear's does, full turns count.
+    """
+    plan = model.dae.plan
+    looked_at = Counter(place for c in plan.closures for block, rows in c.states for place in zip(repeat(block), rows))
     turning = {
         joint.coordinates: [unit == "rad/s" for unit in joint.names.v_units]
-        for joint in parts.joints
-        if joint.type in ("revolute", "cylindrical", "universal", "composite") and joint.name not in geared
+        for joint in model.layout.parts.joints
+        if joint.type in ("revolute", "cylindrical", "universal", "composite")
+        if looked_at[plan.state_of[joint.coordinates]] <= 1
     }
     result = []
     for block, a, b in zip(plan.blocks, start, x, strict=True):

@@ -63,11 +63,13 @@ def _exact(model: Model, key: str) -> list[str]:
 def loops(layout: MechanicalLayout) -> list[tuple[str, ...]]:
     """The joints of each loop: one that the placement does not need, and those along which its bodies were placed."""
     plan = layout.placement
+    used = {joint for joint, _, _ in plan.order}
+    closing = [joint for joint in range(len(plan.joints)) if joint not in used]
+    if not closing:
+        return []
     way: dict[int, tuple[int, ...]] = {-1: (), **{body: () for body in plan.roots}}
     for joint, body, forward in plan.order:
         way[body] = (*way[(plan.parent if forward else plan.child)[joint]], joint)
-    used = {joint for joint, _, _ in plan.order}
-    closing = [joint for joint in range(len(plan.joints)) if joint not in used]
     found = []
     for joint in closing:
         around = set(way[plan.parent[joint]]) ^ set(way[plan.child[joint]]) | {joint}

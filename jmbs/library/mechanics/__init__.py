@@ -11,6 +11,7 @@ from jmbs.library.mechanics.body import (
 )
 from jmbs.library.mechanics.checks import (
     LARGEST,
+    is_law,
     is_number,
     nearest,
     require_keys,
@@ -45,6 +46,7 @@ from jmbs.library.mechanics.find import (
     JointCoordinates,
     MechanicalParts,
     find_parts,
+    joint_ends,
     with_joint_closures,
 )
 from jmbs.library.mechanics.friction import (
@@ -172,9 +174,11 @@ __all__ = [
     "guess",
     "inertial_forces",
     "inside",
+    "is_law",
     "is_number",
     "joint",
     "joint_closure",
+    "joint_ends",
     "joint_residual",
     "make_gear_steps",
     "make_placement",

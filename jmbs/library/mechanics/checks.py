@@ -57,6 +57,11 @@ def refuse_large(path: str, value: Any, wanted: str) -> None:
         raise ModelError(path, show(value), f"{wanted}, none beyond {LARGEST:g} in magnitude")
 
 
+def is_law(value: Any) -> bool:
+    """Whether a spring is given by a law, a module with `energy`, and not by numbers."""
+    return hasattr(value, "energy")
+
+
 def is_number(value: Any) -> bool:
     """Whether the value is a finite real number: neither a bool nor a string."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
+from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.friction import viscous_friction
 from jmbs.lie import SE3, AbstractGroup, Rn, dot, rotate
 
@@ -103,7 +104,7 @@ def spring_damper(line: LineOfAction, stiffness, length, damping, heats_environm
     """
     boxes: dict[str, Any] = {
         "line": line,
-        "pe": LineLaw(stiffness) if hasattr(stiffness, "energy") else LineSpring(stiffness, length),
+        "pe": LineLaw(stiffness) if is_law(stiffness) else LineSpring(stiffness, length),
         "pkc": PotentialKineticCoupling(LENGTH, LINE_MOMENTUM, ("l", "p_l")),
         "mf": viscous_friction(jnp.reshape(jnp.asarray(damping), (1,)), LINE_MOMENTUM),
     }

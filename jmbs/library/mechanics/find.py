@@ -7,7 +7,8 @@ it they stand. A part that stands alone in its pattern is called by its componen
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from jmbs.by_value import by_value
 from jmbs.ephs import Closure, FlatSystem, Junctions
@@ -21,6 +22,7 @@ from jmbs.library.thermal import Conduction
 from jmbs.lie import AbstractGroup
 
 GROUND = "ground"
+End = TypeVar("End")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,27 +196,44 @@ def _body(at: Junctions, path: str) -> FoundBody | None:
     )
 
 
-def _joint(at: Junctions, path: str, bodies: dict[str, str]) -> FoundJoint | None:
+def joint_ends(
+    at: Junctions,
+    path: str,
+    bodies: Mapping[str, End],
+    ground: End,
+    look: Callable[[str, type], tuple[str, str] | None],
+) -> tuple[tuple[str, str], tuple[End, End]] | None:
+    """Paths of the two offsets of the joint with this constraint, and what it joins; None where that is something else.
+
+    **Arguments:** `bodies` by the junction where forces act on them; `look`: what is at a junction of a class, `only`
+    or `instance` of `at`. The second end is a body.
+    """
     offsets, ends = [], []
     for port in ("p_j1", "p_j2"):
-        offset = at.instance(at.name[path, port], Offset)
+        offset = look(at.name[path, port], Offset)
         if offset is None:
             return None
         far = at.name[offset[0], "p"]
-        if far not in bodies and at.instance(far, Ground) is None:
+        if far not in bodies and look(far, Ground) is None:
             return None
         offsets.append(offset[0])
-        ends.append(bodies.get(far, GROUND))
-    if ends[1] == GROUND:
+        ends.append(bodies.get(far, ground))
+    return None if ends[1] == ground else ((offsets[0], offsets[1]), (ends[0], ends[1]))
+
+
+def _joint(at: Junctions, path: str, bodies: dict[str, str]) -> FoundJoint | None:
+    found = joint_ends(at, path, bodies, GROUND, at.instance)
+    if found is None:
         return None
+    offsets, (parent, child) = found
     name, motion = path.removesuffix("/hc"), at.flat.components[path].motion
     return FoundJoint(
         name=name,
         type=motion.name if type(motion).__module__.startswith("jmbs.lie.") else type(motion).__name__,
-        parent=ends[0],
-        child=ends[1],
+        parent=parent,
+        child=child,
         constraint=path,
-        offsets=(offsets[0], offsets[1]),
+        offsets=offsets,
         coordinates=at.name[path, "q_r"],
         rates=at.name[path, "p_r"],
         group=motion.group,

@@ -129,9 +129,7 @@ def _record(path: str, value: Any, cls: type) -> Any:
     fields = {field.name: field for field in dataclasses.fields(cls)}
     if not isinstance(value, Mapping):
         raise ModelError(path, checks.show(value), f"a mapping with the keys {', '.join(fields)}")
-    for key in value:
-        if key not in fields:
-            raise ModelError(f"{path}/{key}", "an unknown key", f"a known one{checks.nearest(key, fields)}")
+    checks.require_keys(path, value, tuple(fields))
     if cls is SpringSpec and value.get("stiffness") is None:
         raise ModelError(f"{path}/stiffness", "nothing", "the spring's stiffness")
     return cls(**{key: entry for key, entry in value.items() if entry is not None})
@@ -310,7 +308,7 @@ class JointSpec:
                 if getattr(self, key) is not None:
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
-        law = self.spring if hasattr(self.spring, "energy") else None
+        law = self.spring if checks.is_law(self.spring) else None
         spring = None if law is not None else _record(f"{path}/spring", self.spring, SpringSpec)
         friction = _record(f"{path}/friction", self.friction, FrictionSpec)
         actuation_path = f"{path}/actuation"

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.rules import Rule
 
@@ -64,7 +65,7 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
     for spec in mechanism.joints.values():
         table.extend(_joint_parameters(spec))
     for name, element in mechanism.elements.items():
-        if hasattr(element.stiffness, "energy"):
+        if is_law(element.stiffness):
             table.extend(_of_module(f"{name}/stiffness", element.stiffness, f"{name}/pe", "law"))
         else:
             table.append(_parameter(f"{name}/stiffness", "N/m", (f"{name}/pe", "stiffness"), "non-negative number"))
@@ -187,7 +188,7 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
         rows.extend(_of_module(name, spec.motion, f"{name}/hc", "motion"))
     if spec.dimension == 0:
         return rows
-    if hasattr(spec.spring, "energy"):
+    if is_law(spec.spring):
         rows.extend(_of_module(f"{name}/spring", spec.spring, f"{name}/pe", "law"))
     elif spec.spring is not None:
         kind = "non-negative matrix" if np.ndim(spec.spring.stiffness) == 2 else "non-negative numbers"

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from jmbs.ephs import Closure, System
 from jmbs.library.mechanics.body import rigid_body
+from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.composition import make_drive
 from jmbs.library.mechanics.elements import LineOfAction, spring_damper
 from jmbs.library.mechanics.friction import (
@@ -126,7 +127,7 @@ def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPo
     group = motion.group
     if spec.spring is None:
         return NoPotential(group)
-    if hasattr(spec.spring, "energy"):
+    if is_law(spec.spring):
         return JointLaw(spec.spring, group)
     identity = group.to_coordinates(group.identity())
     rest = identity if spec.spring.rest is None else array(spec.spring.rest)
@@ -168,7 +169,7 @@ def element_system(mechanism: Mechanism, spec: SpringDamperSpec) -> System:
     a, b = (None if body == "ground" else GROUPS[mechanism.bodies[body].group] for body in (spec.a, spec.b))
     line = LineOfAction(array(spec.point_a), array(spec.point_b), (a, b))
     heats = spec.heats == "environment"
-    stiffness = spec.stiffness if hasattr(spec.stiffness, "energy") else array(spec.stiffness)
+    stiffness = spec.stiffness if is_law(spec.stiffness) else array(spec.stiffness)
     return spring_damper(line, stiffness, array(spec.length), array(spec.damping), heats)
 
 

@@ -224,7 +224,7 @@ class SpringDamperSpec:
             raise ModelError(f"{path}/b", self.b, f"another body than a: both ends on {self.a} exert nothing")
         checks.part_path(f"{path}/heats", self.heats)
         units = {"stiffness": "N/m", "damping": "N s/m", "length": "m"}
-        if hasattr(self.stiffness, "energy"):
+        if checks.is_law(self.stiffness):
             del units["stiffness"]
             if self.length != 0:
                 raise ModelError(f"{path}/length", checks.show(self.length), "none beside a law of its own")
