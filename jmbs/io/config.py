@@ -34,7 +34,7 @@ from jmbs.io.schema import (
 from jmbs.io.schema_values import Section
 from jmbs.io.systems import add_connections, add_systems, drive_value
 from jmbs.io.tables import read_table
-from jmbs.io.user_types import FORCE, JOINT, LAW, make_user_object
+from jmbs.io.user_types import CONSTRAINT, FORCE, JOINT, LAW, POTENTIAL, UserKind, make_user_object
 from jmbs.io.yaml_reader import read_yaml
 from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
@@ -107,7 +107,7 @@ def _build(config: ConfigSection, file: Path) -> Mechanism:
     name = file.stem if config.name is None else config.name
     mechanism = Mechanism(name, gravity, config.environment.temperature, config.seed)
     for name, body in config.bodies.items():
-        _add_body(mechanism, name, body)
+        _add_body(mechanism, name, body, file.parent)
     for name, store in config.stores.items():
         _add_store(mechanism, name, store)
     for name, joint in config.joints.items():
@@ -146,8 +146,10 @@ def _source(path: str, value: Any, folder: Path) -> Any:
     return read_table(path, folder / value.table, value.time, value.columns)
 
 
-def _add_body(mechanism: Mechanism, name: str, section: BodySection) -> None:
+def _add_body(mechanism: Mechanism, name: str, section: BodySection, folder: Path) -> None:
     values = _given(section)
+    if section.potential is not None:
+        values["potential"] = _law(f"bodies/{name}/potential", section.potential, POTENTIAL, folder)
     for key in ("shape", "distribution"):
         if key in values:
             values[key] = _given(values[key])
@@ -185,8 +187,12 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
 
 def _spring(path: str, section: SpringSection | LawSection | None, folder: Path) -> Any:
     if isinstance(section, LawSection):
-        return make_user_object(path, section.type, section.parameters, LAW, folder)
+        return _law(path, section, LAW, folder)
     return None if section is None else _given(section)
+
+
+def _law(path: str, section: LawSection, kind: UserKind, folder: Path) -> Any:
+    return make_user_object(path, section.type, section.parameters, kind, folder)
 
 
 def _add_load(mechanism: Mechanism, name: str, section: LoadSection, folder: Path) -> None:
@@ -223,6 +229,12 @@ def _add_constraint(mechanism: Mechanism, name: str, section: ConstraintSection,
             for rate in surface.keys() & {"velocity", "angular_velocity"}:
                 surface[rate] = drive_value(f"constraints/{name}/{key}/{rate}", surface[rate], folder)
             values[key] = surface
+    parameters = values.pop("parameters", None)
+    if ":" in section.type:
+        values["type"] = make_user_object(f"constraints/{name}", section.type, parameters, CONSTRAINT, folder)
+    elif parameters is not None:
+        wanted = "no parameters: they belong to package.module:Name"
+        raise ModelError(f"constraints/{name}/parameters", show(parameters), wanted)
     mechanism.add_constraint(name, **values)
 
 

@@ -77,6 +77,7 @@ def _config_and_tables(mechanism: Mechanism, stem: str) -> tuple[dict[str, Any],
         },
         "constraints": {
             **{name: parts.constraint(spec) for name, spec in mechanism.constraints.items()},
+            **{name: parts.body_constraint(spec) for name, spec in mechanism.body_constraints.items()},
             **{name: parts.gear(spec) for name, spec in mechanism.gears.items()},
         },
         "systems": {name: parts.as_read("systems", name) for name in mechanism.systems},

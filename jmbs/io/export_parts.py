@@ -65,7 +65,9 @@ class Parts:
         """A section of `bodies`; shapes and distributions stand beside the mass and inertia that came of them."""
         inertia = None if spec.kind == "particle" else spec.inertia
         shape = None if spec.shape is None else {spec.shape.kind: plain(spec.shape.dimensions)}
-        return _given({"mass": spec.mass, "inertia": inertia, "shape": shape}) | _changed(spec, ("group", "kind"))
+        law = {} if spec.potential is None else {"potential": self.as_read("bodies", spec.name)["potential"]}
+        given = _given({"mass": spec.mass, "inertia": inertia, "shape": shape})
+        return given | _changed(spec, ("group", "kind")) | law
 
     def store(self, spec: Any) -> dict[str, Any]:
         """A section of `stores`."""
@@ -122,6 +124,19 @@ class Parts:
         if spec.type == "rolling" or spec.surface.moving:
             entry[spec.surface_key] = surface
         return entry
+
+    def body_constraint(self, spec: Any) -> dict[str, Any]:
+        """A section of `constraints`."""
+        if spec.by_law:
+            return self.as_read("constraints", spec.name)
+        law = next(iter(spec.laws.values()))[0]
+        entry = {"type": spec.type, "body": spec.body}
+        if spec.type == "no_slide":
+            given = {"point": law.point, "direction": law.direction, "frame": law.frame}
+            return entry | _given(given) | {"relative_to": {"body": spec.other}}
+        roller = law.roller
+        plane = {"body": spec.other} | _given({"point": roller.point, "normal": roller.normal})
+        return entry | _given({"radius": roller.radius, "axis": roller.axis}) | {"plane": plane}
 
     def gear(self, spec: Any) -> dict[str, Any]:
         """A section of `constraints`."""

@@ -75,6 +75,13 @@ class DistributionSection(Section):
     masses: NumberOrList
 
 
+class LawSection(Section):
+    """An energy by a user's law, `type: package.module:Name`."""
+
+    type: Word
+    parameters: dict[str, Any] | None = None
+
+
 class BodySection(Section):
     """A rigid body."""
 
@@ -85,6 +92,7 @@ class BodySection(Section):
     distribution: DistributionSection | None = None
     group: Word = "SE3"
     kind: Word = "rigid"
+    potential: LawSection | None = None
 
 
 class SpringSection(Section):
@@ -92,13 +100,6 @@ class SpringSection(Section):
 
     stiffness: NumberListOrMatrix
     rest: NumberOrList | None = None
-
-
-class LawSection(Section):
-    """A spring's energy by a user's law, `type: package.module:Name`."""
-
-    type: Word
-    parameters: dict[str, Any] | None = None
 
 
 def _law_tag(value: Any) -> str:
@@ -242,6 +243,7 @@ DriveSource = Annotated[
 class SurfaceSection(Section):
     """A surface that may move; `normal` of a plane only."""
 
+    body: Word | None = None
     point: Vector3 | None = None
     normal: Vector3 | None = None
     velocity: DriveSource | None = None
@@ -249,10 +251,15 @@ class SurfaceSection(Section):
 
 
 class ConstraintSection(Section):
-    """A constraint on the velocity of a body, or a gear between joints; the type says which keys it takes."""
+    """A constraint on bodies, or a gear between joints; the type says which keys it takes.
+
+    `parameters` only for a user's law, `type: package.module:Name`.
+    """
 
     type: Word
     body: Word | None = None
+    other: Word | None = None
+    parameters: dict[str, Any] | None = None
     point: Vector3 | None = None
     direction: Vector3 | None = None
     frame: Word | None = None

@@ -49,13 +49,22 @@ def _returned(function: Callable) -> Any:
         return None
 
 
+def _has_energy(named: Any) -> bool:
+    return inspect.isclass(named) and callable(getattr(named, "energy", None))
+
+
 JOINT = UserKind(lambda x: inspect.isclass(x) and _declares(x, "inclusion"), "a class with group and inclusion")
+CONSTRAINT = UserKind(
+    lambda x: inspect.isclass(x) and (_declares(x, "gap") or _declares(x, "rate")),
+    "a class with gap(pose, other), or with rate(pose, velocity, other, other_velocity)",
+)
 FORCE = UserKind(lambda x: inspect.isclass(x) and _declares(x, "wrench"), "a class with wrench(t, pose, velocity)")
 FUNCTION = UserKind(
     lambda x: inspect.isclass(x) and any("__call__" in vars(base) for base in x.__mro__),
     "a class whose objects are functions of time",
 )
-LAW = UserKind(lambda x: inspect.isclass(x) and callable(getattr(x, "energy", None)), "a class with energy(q) in J")
+LAW = UserKind(_has_energy, "a class with energy(q) in J")
+POTENTIAL = UserKind(_has_energy, "a class with energy(pose) in J")
 SYSTEM = UserKind(
     _is_system,
     "a class with ports and one of energy, structure, ratio, onsager, or a function declared to return a System",

@@ -107,7 +107,17 @@ def direct_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, 
         (entries_at(o.flow, layout.rate_slots[inside]), np.flatnonzero(inside)),
         (entries_at(o.efforts, layout.spring_slots), layout.sprung),
     ]
-    return forces - sums_of_parts(taken, len(forces), dae.dtype), -entries_at(o.flow, layout.body_slots)
+    return forces - sums_of_parts(taken, len(forces), dae.dtype), direct_loads(dae, o)
+
+
+def direct_loads(dae: TreeDAE, o: Others) -> Float[Array, "bodies 6"]:
+    """The wrenches alone, those of potentials by users' laws among them."""
+    layout = dae.layout
+    loads = -entries_at(o.flow, layout.body_slots)
+    if not layout.lawful.size:
+        return loads
+    under_law = entries_at(loads, layout.lawful) - entries_at(o.efforts, layout.law_slots)
+    return with_entries(loads, layout.lawful, under_law)
 
 
 def power_of(

@@ -56,7 +56,8 @@ class Layout:
     - `blocks` of the tree's state, tangents at `n` slots; `kept`: which blocks of the reference plan come first;
       `kept_slots`: their slots there. `poses`, `momenta`: block and rows of all bodies in the reference state.
     - `body_slots` (N, 6), `rate_slots` (n_v,): efforts of bodies and of velocities in the reference numbering;
-      `spring_slots`: efforts of joint springs, on the velocities `sprung`; `own_slots`: those of bodies' poses and of
+      `spring_slots`: efforts of joint springs, on the velocities `sprung`; `law_slots` (n, 6): efforts of potentials
+      by users' laws, weight with them, on the bodies `lawful`; `own_slots`: those of bodies' poses and of
       joint coordinates, whose rates velocities alone give.
     - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
       production of known friction, and the kept blocks' own rates.
@@ -86,6 +87,8 @@ class Layout:
     rate_slots: np.ndarray
     spring_slots: np.ndarray
     sprung: np.ndarray
+    lawful: np.ndarray
+    law_slots: np.ndarray
     own_slots: np.ndarray
     velocity_source: np.ndarray
     friction: tuple[FrictionSource, ...]
@@ -117,11 +120,13 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     groups, sources = _groups(flat, plan, recognised, joints, start, kept)
     tree = Tree(tuple(b.energy.removesuffix("/ke") for b in bodies), recognised.tree.forest, groups)
     where = lambda path, port: plan.state_of[plan.junction_of[path, port]]  # noqa: E731
-    pose = [where(b.gravity, "q") for b in bodies]
+    pose = [where(b.potential, "q") for b in bodies]
     momentum = [where(b.energy, "p") for b in bodies]
     body_slots = np.stack([plan.slots[plan.junction_of[b.energy, "p"]] for b in bodies])
     rate_slots = _rate_slots(plan, joints, body_slots)
     sprung, spring_slots = _springs(plan, joints, start)
+    lawful = np.array([i for i, b in enumerate(bodies) if b.lawful], dtype=int)
+    law_slots = [plan.slots[plan.junction_of[bodies[i].potential, "q"]] for i in lawful]
     friction, entropies = friction_sources(plan, joints, start)
     others = _others(flat, plan, recognised)
     kept_slots = _joined([np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept])
@@ -140,7 +145,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         tree=tree,
         sources=sources,
         energies=segments([member(b.energy) for b in bodies]),
-        weights=segments([member(b.gravity) for b in bodies]),
+        weights=segments([member(b.potential) for b in bodies]),
         blocks=blocks,
         n=n,
         kept=kept,
@@ -151,6 +156,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         rate_slots=rate_slots,
         spring_slots=spring_slots,
         sprung=sprung,
+        lawful=lawful,
+        law_slots=np.array(law_slots, dtype=int).reshape(-1, 6),
         own_slots=_own_slots(plan, bodies, on),
         velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
         friction=friction,
@@ -193,7 +200,7 @@ def _springs(plan: Plan, joints, start) -> tuple[np.ndarray, np.ndarray]:
 
 def _own_slots(plan: Plan, bodies, joints) -> np.ndarray:
     """Slots of the bodies' poses and of the joints' coordinates."""
-    places = [(b.gravity, "q") for b in bodies] + [(j.constraint, "q_r") for j in joints]
+    places = [(b.potential, "q") for b in bodies] + [(j.constraint, "q_r") for j in joints]
     return _joined([plan.slots[plan.junction_of[place]] for place in places])
 
 
@@ -217,9 +224,9 @@ def _others(flat: FlatSystem, plan: Plan, recognised: Recognised) -> tuple[int, 
 def _blocks(plan: Plan, bodies, joints) -> tuple[tuple[int, ...], tuple[Block, ...], int]:
     """Blocks of the reference plan that stay, and all blocks of the tree's state with their slots."""
     gone = {plan.state_of[plan.junction_of[b.energy, "p"]][0] for b in bodies}
-    gone |= {plan.state_of[plan.junction_of[b.gravity, "q"]][0] for b in bodies}
+    gone |= {plan.state_of[plan.junction_of[b.potential, "q"]][0] for b in bodies}
     kept = tuple(i for i in range(len(plan.blocks)) if i not in gone)
-    roots = tuple(b.gravity.removesuffix("/pe") for b, j in zip(bodies, joints, strict=True) if j is None)
+    roots = tuple(b.potential.removesuffix("/pe") for b, j in zip(bodies, joints, strict=True) if j is None)
     n_v = sum(6 if j is None else j.freedom for j in joints)
     parts: list[tuple[str, Any, tuple[str, ...], bool, bool]] = [
         (b.label, b.space, b.junctions, b.environment, b.from_effort) for b in (plan.blocks[i] for i in kept)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jmbs.ephs import ReferenceDAE
-from jmbs.library.mechanics import frame_at
+from jmbs.ephs import ReferenceDAE, follows
+from jmbs.library.mechanics import BodyPotential, frame_at
 from jmbs.lie import SE3, Free, is_lower_pair
 from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout
@@ -24,9 +24,16 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     """The parameters of a layout's tree; differentiable."""
     joints = tuple(_joints(reference, source, len(source.rows)) for source in layout.sources)
     mass, inertia = _gather(reference, layout.energies, lambda c: (c.mass, c.inertia))
-    weight = _gather(reference, layout.weights, lambda c: c.mass * c.gravity)
+    weight = _gather(reference, layout.weights, _weight)
     J = 0.5 * (inertia + jnp.swapaxes(inertia, 1, 2))
     return Links(joints, mass, jnp.concatenate([J[:, 0], J[:, 1, 1:], J[:, 2, 2:]], axis=1), weight)
+
+
+def _weight(potential) -> Array:
+    """The weight (3,) that the tree counts, N; none where the reference semantics counts it with a user's law."""
+    if follows(potential, BodyPotential):
+        return jnp.zeros_like(potential.gravity)
+    return potential.mass * potential.gravity
 
 
 def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ...]:

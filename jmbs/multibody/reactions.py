@@ -23,6 +23,7 @@ from jmbs.multibody.constraints import constraint_matrices, multipliers_of
 from jmbs.multibody.couplings import (
     Geometry,
     Others,
+    direct_loads,
     effort_parts,
     geometry_of,
     geometry_with_change,
@@ -106,7 +107,7 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
         inverse = pseudo_inverse(rows)
         mu = inverse.T @ _taken(dae, t, y, velocity, o, motion, wrench)
     multipliers = multipliers_of(dae, geometry, mu, o.flow)
-    loads = _constraint_loads(dae, geometry, multipliers) - o.flow[layout.body_slots]
+    loads = _constraint_loads(dae, geometry, multipliers) + direct_loads(dae, o)
     reaction = _reactions(dae, motion, less_loads(motion, wrench, loads))
     if mu is not None:
         reaction, multipliers = _least(dae, geometry, motion, rows, inverse, reaction, multipliers)

@@ -14,6 +14,7 @@ from jmbs.ephs import Environment, FlatSystem, Junctions, Role, follows, role
 from jmbs.errors import ModelError
 from jmbs.graphs import GROUND, SpanningTree, spanning_tree
 from jmbs.library.mechanics import (
+    BodyPotential,
     Friction,
     Gravity,
     HolonomicConstraint,
@@ -32,16 +33,22 @@ from jmbs.lie import SE3
 
 @dataclasses.dataclass(frozen=True)
 class BodyParts:
-    """Paths of a rigid body's components."""
+    """Paths of a rigid body's components; `lawful`: its `potential` is more than its weight, by a user's law."""
 
     energy: str
-    gravity: str
+    potential: str
     coupling: str
     gyroscope: str
+    lawful: bool
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return self.energy, self.gravity, self.coupling, self.gyroscope
+        return self.energy, self.potential, self.coupling, self.gyroscope
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What the tree takes over; a user's law stays on the reference semantics."""
+        return tuple(path for path in self.paths if not (self.lawful and path == self.potential))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +106,7 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
         return "there is no rigid body"
     own = {p for b in bodies for p in b.paths}
     quantities = {
-        at.flat.components[p].ports[port].quantity for b in bodies for p, port in ((b.energy, "p"), (b.gravity, "q"))
+        at.flat.components[p].ports[port].quantity for b in bodies for p, port in ((b.energy, "p"), (b.potential, "q"))
     }
     for path, port in at.storing(quantities):
         if path not in own:
@@ -113,7 +120,7 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     never = {names[name] for name in cut} | {i for i, j in enumerate(joints) if j.driven}
     tree = spanning_tree(len(bodies), [j.ends for j in joints], [j.freedom for j in joints], never)
     inside = [joints[e].paths for e in tree.edge if e >= 0]
-    known = frozenset(p for paths in (*inside, *(b.paths for b in bodies)) for p in paths)
+    known = frozenset(p for paths in (*inside, *(b.known for b in bodies)) for p in paths)
     return Recognised(tuple(bodies), tuple(joints), tree, known)
 
 
@@ -130,13 +137,14 @@ def _body(at: Junctions, path: str) -> BodyParts | str | None:
     if coupling is None or gyroscope is None:
         return f"{path} has no gyroscopic term or no configuration of its own"
     pose = at.name[coupling[0], at.flat.components[coupling[0]].names[0]]
-    gravity = at.only(pose, Gravity)
-    if gravity is None:
-        return f"{path} has another potential energy than its weight"
-    acting = at.acting(pose, (gravity[0], coupling[0]))
+    potential = at.only(pose, (Gravity, BodyPotential))
+    if potential is None:
+        return f"{path} has a potential energy that is neither its weight nor a BodyPotential"
+    acting = at.acting(pose, (potential[0], coupling[0]))
     if acting:
         return f"{acting[0]} acts on the pose of {path.removesuffix('/ke')}"
-    return BodyParts(path, gravity[0], coupling[0], gyroscope[0])
+    lawful = follows(at.flat.components[potential[0]], BodyPotential)
+    return BodyParts(path, potential[0], coupling[0], gyroscope[0], lawful)
 
 
 def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | None:

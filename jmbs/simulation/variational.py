@@ -197,10 +197,14 @@ def _body_forces(model: Model, t, state: State, reaction, multipliers) -> dict[s
     for constraint in parts.constraints:
         used = 0
         for path in constraint.components:
-            _, rows = component(dae, path).structure({"q": state[dae.plan.junction_of[path, "q"]]})
-            name = at_velocity[dae.plan.junction_of[path, "p"]]
-            # Rows act on the body's velocity first, then on that of a moving surface.
-            forces[name] = forces[name] - rows[:, :6].T @ multipliers[constraint.name][used : used + len(rows)]
+            own = component(dae, path)
+            poses = {port: state[dae.plan.junction_of[path, port]] for port in ("q", "q_other") if port in own.ports}
+            _, rows = own.structure(poses)
+            multiplier = multipliers[constraint.name][used : used + len(rows)]
+            # Rows act on the body's velocity first, then on that of another body or of a moving surface.
+            for i, port in enumerate(port for port in ("p", "p_other") if port in own.ports):
+                name = at_velocity[dae.plan.junction_of[path, port]]
+                forces[name] = forces[name] - rows[:, 6 * i : 6 * i + 6].T @ multiplier
             used += len(rows)
     return forces
 

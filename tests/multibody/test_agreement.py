@@ -6,6 +6,8 @@ saddle matrix that both solve.
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -105,6 +107,54 @@ def _moving(dae, x, seed: int):
 def test_trees(seed, bodies):
     agreement(random_mechanism(seed, bodies), 0)
     jax.clear_caches()
+
+
+class Magnet(eqx.Module):
+    """A bar magnet on a body, in a field that weakens with height."""
+
+    moment: Array
+
+    def energy(self, pose):
+        return -3.0 * (pose[:, :3] @ self.moment)[2] * jnp.exp(-pose[2, 3])
+
+
+@slow
+@pytest.mark.parametrize("loops", [0, 1])
+def test_potentials_of_bodies(loops):
+    mechanism = random_mechanism(5, 4, loops)
+    for name in list(mechanism.bodies)[1:3]:
+        law = Magnet(jnp.asarray([0.3, 0.5, -0.2]))
+        mechanism.bodies[name] = dataclasses.replace(mechanism.bodies[name], potential=law)
+    agreement(mechanism, loops)
+
+
+class Bar(eqx.Module):
+    """A bar without mass between two bodies, as long as `length` and the sine of a turn."""
+
+    length: float
+
+    def gap(self, pose, other):
+        d = pose[:, 3] - other[:, 3]
+        return jnp.stack([jnp.sqrt(d @ d) - self.length - 0.1 * pose[0, 1]])
+
+
+class Skate(eqx.Module):
+    def rate(self, pose, velocity, other, other_velocity):
+        return (other[:, :3].T @ pose[:, :3] @ velocity[3:] - other_velocity[:3])[:1]
+
+
+@slow
+@pytest.mark.parametrize("law", [Bar, Skate])
+def test_constraints_between_bodies(law):
+    mechanism = random_mechanism(7, 4)
+    first, _, other, *_ = mechanism.bodies
+    start = jmbs.compile(mechanism).initial_state()
+    d = start[f"{first}/q"][:, 3] - start[f"{other}/q"][:, 3]
+    args = [float(jnp.linalg.norm(d)) - 0.1 * float(start[f"{first}/q"][0, 1])] if law is Bar else []
+    mechanism.add_constraint("c", law(*args), first, other=other)
+    for given in mechanism.initial_joints.values():
+        given["v"] = None
+    agreement(mechanism, 1)
 
 
 @pytest.mark.parametrize(("seed", "bodies", "loops"), LOOPS)

@@ -2,6 +2,7 @@
 
 from jmbs.library.mechanics.assemble import build
 from jmbs.library.mechanics.body import (
+    BodyPotential,
     Gravity,
     KineticEnergy,
     LiePoisson,
@@ -119,6 +120,7 @@ __all__ = [
     "Friction",
     "Gear",
     "GearStep",
+    "BodyPotential",
     "Gravity",
     "Ground",
     "Guess",

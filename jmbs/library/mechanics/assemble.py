@@ -13,6 +13,8 @@ from jmbs.library.mechanics.joint import Ground, joint_closure
 from jmbs.library.mechanics.parts import (
     GROUPS,
     array,
+    body_constraint_closures,
+    body_constraint_system,
     body_system,
     constraint_closures,
     constraint_system,
@@ -25,6 +27,7 @@ from jmbs.library.mechanics.parts import (
 from jmbs.library.thermal import Conduction
 
 if TYPE_CHECKING:
+    from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import ConductionSpec, JointSpec
@@ -62,6 +65,10 @@ def build(mechanism: Mechanism) -> System:
         boxes[name] = constraint_system(mechanism, spec)
         wiring.constraint(spec)
         closures.extend(constraint_closures(spec))
+    for name, spec in mechanism.body_constraints.items():
+        boxes[name] = body_constraint_system(mechanism, spec)
+        wiring.body_constraint(spec)
+        closures.extend(body_constraint_closures(spec))
     for name, spec in mechanism.gears.items():
         boxes[name] = gear_system(mechanism, spec)
         for key, joint, _ in spec.ends:
@@ -162,6 +169,12 @@ class _Wiring:
         if spec.surface.moving:
             self.connect(f"{spec.name}.{PLANE}", f"{spec.name}.p_plane")
             self.outer[f"{spec.name}/{PLANE}"] = f"{spec.name}.{PLANE}"
+
+    def body_constraint(self, spec: BodyConstraintSpec) -> None:
+        for end, body in (("", spec.body), ("_other", spec.other)):
+            if body != "ground":
+                self.connect(f"{body}.p", f"{spec.name}.p{end}")
+                self.connect(f"{body}.q", f"{spec.name}.q{end}")
 
     def connections(self, boxes: dict[str, Any]) -> dict[str, Any]:
         """Joins ports as the mechanism's connections say, closes what is left open; returns the drives by port."""

@@ -5,7 +5,7 @@ qdot = T_eL_q(u),   pdot = ad*_u(p) - T*_eL_q(dV(q)) + p.f,   p.e = u = M^-1 p
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -39,6 +39,31 @@ class Gravity(eqx.Module):
 
     def energy(self, x) -> Float[Array, ""]:
         return -self.mass * dot(self.gravity, x["q"][:, 3])
+
+
+class BodyPotential(eqx.Module):
+    """Weight and potential energy by a user's law, `V = -m <g | r> + law.energy(pose)` in J; port `q`, the body's pose.
+
+    **Arguments:** as those of `Gravity`, and `law`: a module with `energy`, of the pose `[R | r]` (3, 4).
+    """
+
+    mass: Float[Array, ""]
+    gravity: Float[Array, "3"]
+    law: Any
+    group: AbstractGroup = eqx.field(static=True, default=SE3)
+
+    @property
+    def ports(self) -> Interface:
+        return {"q": power_port(self.group, "pose")}
+
+    def energy(self, x) -> Float[Array, ""]:
+        weight = Gravity(self.mass, self.gravity, self.group)
+        return weight.energy(x) + jnp.reshape(self.law.energy(x["q"]), ())
+
+
+def body_potential(mass, gravity, group: AbstractGroup = SE3, law: Any = None) -> Gravity | BodyPotential:
+    """What a body's pose stores energy in: weight, and a user's law if one is given."""
+    return Gravity(mass, gravity, group) if law is None else BodyPotential(mass, gravity, law, group)
 
 
 class KineticEnergy(eqx.Module):
@@ -115,14 +140,14 @@ class LiePoisson(eqx.Module):
         return -jax.vmap(lambda u: self.group.ad_dual(u, p), out_axes=1)(basis), None
 
 
-def rigid_body(mass, inertia, gravity, group: AbstractGroup = SE3) -> System:
+def rigid_body(mass, inertia, gravity, group: AbstractGroup = SE3, law: Any = None) -> System:
     """The rigid body as a pattern of boxes `pe, pkc, ke, lp`, with outer ports `p` (power) and `q` (state).
 
     **Arguments:** `mass` kg, `inertia` (3, 3) kg m^2 about the centre of mass in body axes, `gravity` (3,) m/s^2,
-    `group` SE3 or SO3xR3.
+    `group` SE3 or SO3xR3; `law`: a potential energy of its own, a module with `energy(pose)`.
     """
     boxes = {
-        "pe": Gravity(mass, gravity, group),
+        "pe": body_potential(mass, gravity, group, law),
         "pkc": PotentialKineticCoupling(Quantity(group, "pose"), momentum_quantity(group)),
         "ke": KineticEnergy(mass, inertia, group),
         "lp": LiePoisson(group),

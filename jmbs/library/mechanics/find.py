@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from jmbs.by_value import by_value
 from jmbs.ephs import Closure, FlatSystem, Junctions
-from jmbs.library.mechanics.body import Gravity, KineticEnergy, PotentialKineticCoupling
+from jmbs.library.mechanics.body import BodyPotential, Gravity, KineticEnergy, PotentialKineticCoupling
+from jmbs.library.mechanics.body_constraint import BodyConstraint
 from jmbs.library.mechanics.elements import LineOfAction, ThermalStore
 from jmbs.library.mechanics.gear import Gear, gear_closure_between
 from jmbs.library.mechanics.joint import Ground, HolonomicConstraint, Offset, joint_closure_between
@@ -182,7 +183,7 @@ def _body(at: Junctions, path: str) -> FoundBody | None:
     pose_port = coupling[0], getattr(component, "names", ("q",))[0]
     inclusion = at.instance(momentum, Inclusion)
     velocity = momentum if inclusion is None else at.name[inclusion[0], "p"]
-    weight = at.instance(at.name[pose_port], Gravity)
+    weight = at.instance(at.name[pose_port], (Gravity, BodyPotential))
     return FoundBody(
         name=path.removesuffix("/ke"),
         kinetic=path,
@@ -288,6 +289,8 @@ def _constraints(components: dict[str, Any]) -> list[FoundConstraint]:
     names: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for path, component in components.items():
         rows = next((rows for kind, rows in _MULTIPLIERS.items() if isinstance(component, kind)), None)
+        if isinstance(component, BodyConstraint):
+            rows = component.multiplier_names
         if rows is not None:
             names.setdefault(path.removesuffix("/slip").removesuffix("/contact"), []).append((path, rows))
     found = []

@@ -40,6 +40,10 @@ def refuse_inertialess(mechanism: Mechanism) -> None:
     for spec in mechanism.constraints.values():
         if spec.body in reduced:
             _check_constraint(mechanism, spec, reduced[spec.body])
+    for spec in mechanism.body_constraints.values():
+        for end, body in enumerate((spec.body, spec.other)):
+            if body in reduced:
+                _check_body_constraint(mechanism, spec, end, reduced[body])
     for load in mechanism.loads.values():
         if load.body in reduced:
             _check_load(load, reduced[load.body])
@@ -131,16 +135,28 @@ def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
 
 
 def _check_constraint(mechanism: Mechanism, spec, body: BodySpec) -> None:
-    directions = jnp.asarray(body.inertialess)
-    rotations = jnp.concatenate([directions, jnp.zeros_like(directions)])
-    group = parts.GROUPS[body.group]
     system = parts.constraint_system(mechanism, spec)
     for component in getattr(system, "boxes", {"": system}).values():
-        for q in _samples(group):
+        for q in _samples(parts.GROUPS[body.group]):
             _, rows = component.structure({"q": q})
-            if np.max(np.abs(np.asarray(rows[:, :6] @ rotations))) > TOLERANCE:
-                found = f"a {spec.type} constraint that restrains {_what(body)}, which has no inertia"
-                raise ModelError(f"constraints/{spec.name}", found, "one that leaves it free")
+            _refuse_restraint(spec, rows[:, :6], body)
+
+
+def _check_body_constraint(mechanism: Mechanism, spec, end: int, body: BodySpec) -> None:
+    system = parts.body_constraint_system(mechanism, spec)
+    for component in getattr(system, "boxes", {"": system}).values():
+        poses = [_samples(group) for group in component.groups if group is not None]
+        for q, other in zip(poses[0], reversed(poses[-1]), strict=True):
+            _, rows = component.structure({"q": q, "q_other": other})
+            _refuse_restraint(spec, rows[:, 6 * end : 6 * end + 6], body)
+
+
+def _refuse_restraint(spec, rows, body: BodySpec) -> None:
+    directions = jnp.asarray(body.inertialess)
+    rotations = jnp.concatenate([directions, jnp.zeros_like(directions)])
+    if np.max(np.abs(np.asarray(rows @ rotations))) > TOLERANCE:
+        found = f"a {spec.type} constraint that restrains {_what(body)}, which has no inertia"
+        raise ModelError(f"constraints/{spec.name}", found, "one that leaves it free")
 
 
 def _check_load(load: LoadSpec, body: BodySpec) -> None:

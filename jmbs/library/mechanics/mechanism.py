@@ -10,6 +10,7 @@ import numpy as np
 from jmbs.ephs import interface_of
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec, refers_to_body
 from jmbs.library.mechanics.composition import ConnectionSpec
 from jmbs.library.mechanics.constraint_specification import CONSTRAINT_TYPES, GEAR, ConstraintSpec
 from jmbs.library.mechanics.gear_specification import GearSpec
@@ -46,10 +47,11 @@ class Mechanism:
     Each `add_...` raises `ModelError` at once for a wrong value. Names of bodies and stores may be used before they are
     added; `validate` (called by `system` and `compile`) refuses those that never were.
 
-    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `constraints`, `gears`, `stores` (specifications by
-    name, in the order added), `systems` (components by name), `connections`; `initial_joints[name]` with `q`, `v` and
-    `initial_bodies[name]` with `position`, `quaternion`, `angular_velocity` (body axes), `velocity` (centre of mass,
-    world axes), each an array or None; `simulation`; `config`, the merged config that it was read from, if any.
+    Attributes: `bodies`, `joints`, `loads`, `elements`, `forces`, `constraints`, `body_constraints`, `gears`, `stores`
+    (specifications by name, in the order added), `systems` (components by name), `connections`;
+    `initial_joints[name]` with `q`, `v` and `initial_bodies[name]` with `position`, `quaternion`, `angular_velocity`
+    (body axes), `velocity` (centre of mass, world axes), each an array or None; `simulation`; `config`, the merged
+    config that it was read from, if any.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Mechanism:
         self.elements: dict[str, SpringDamperSpec] = {}
         self.forces: dict[str, ForceSpec] = {}
         self.constraints: dict[str, ConstraintSpec] = {}
+        self.body_constraints: dict[str, BodyConstraintSpec] = {}
         self.gears: dict[str, GearSpec] = {}
         self.stores: dict[str, StoreSpec] = {}
         self.conductions: dict[str, ConductionSpec] = {}
@@ -97,7 +100,7 @@ class Mechanism:
             "joint": self.joints,
             "load": self.loads,
             "element": self.elements | self.forces | self.conductions,
-            "constraint": self.constraints | self.gears,
+            "constraint": self.constraints | self.body_constraints | self.gears,
             "store": self.stores,
             "system": self.systems,
         }
@@ -118,6 +121,7 @@ class Mechanism:
         group: str = "SE3",
         kind: str = "rigid",
         distribution: Any = None,
+        potential: Any = None,
     ) -> None:
         """Adds a body; see `BodySpec`. `shape` and `density` (kg/m^3) may stand for a rigid body's mass and inertia.
 
@@ -125,7 +129,7 @@ class Mechanism:
         body frame then sits at its centre of mass, with the axes of its points.
         """
         given = {"mass": mass, "inertia": inertia, "shape": shape, "density": density, "distribution": distribution}
-        spec = BodySpec.make(name, group=group, kind=kind, **given)
+        spec = BodySpec.make(name, group=group, kind=kind, potential=potential, **given)
         self._add("bodies", self.bodies, spec)
 
     def add_joint(
@@ -179,19 +183,29 @@ class Mechanism:
         """Adds a user's force `wrench(t, pose, velocity)` on a body; see `ForceSpec`."""
         self._add("elements", self.forces, ForceSpec(name, body, wrench))
 
-    def add_constraint(self, name: str, type: str, body: str | None = None, **values: Any) -> None:
+    def add_constraint(self, name: str, type: Any, body: str | None = None, **values: Any) -> None:
         """Adds a constraint beyond joints: on the velocity of a body, `values` as `ConstraintSpec` names them by type,
-        or between two joints, `type` gear, `values` as `GearSpec` names them.
+        between two joints, `type` gear, `values` as `GearSpec` names them, or between `body` and `other` (a body or
+        ground) by a law: `type` is then a module with `gap` or `rate`, see `BodyConstraint`.
 
-        A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane.
+        A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane; one of
+        another body has its name as `body`, and point and normal in its frame.
 
         ```python
         mechanism.add_constraint("edge", "no_slide", "skate", direction=[0, 1, 0])
         mechanism.add_constraint("table", "rolling", "ball", radius=0.1, plane={"angular_velocity": [0, 0, 2.0]})
+        mechanism.add_constraint("deck", "rolling", "ball", radius=0.1, plane={"body": "cart", "point": [0, 0, 0.2]})
+        mechanism.add_constraint("slot", Slot(0.3), "pin", other="wheel")
         mechanism.add_constraint("mesh", "gear", joint="output", driver="input", ratio=-0.5)
         ```
         """
         path = f"constraints/{checks.name(f'constraints/{name}', name)}"
+        if not isinstance(type, str):
+            self._add("constraints", self.body_constraints, BodyConstraintSpec.of_law(name, type, body, values))
+            return
+        if refers_to_body(type, values):
+            self._add("constraints", self.body_constraints, BodyConstraintSpec.on_surface(name, type, body, values))
+            return
         if checks.choice(f"{path}/type", type, CONSTRAINT_TYPES) == GEAR:
             self._add("constraints", self.gears, GearSpec.make(name, {"body": body} | values))
             return

@@ -15,6 +15,7 @@ from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.rules import Rule
 
 if TYPE_CHECKING:
+    from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import JointSpec
@@ -62,6 +63,7 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
         inertia = {"rigid": ("inertia", "inertia"), "rod": ("moment", "positive number")}.get(body.kind)
         if inertia is not None:
             table.append(_parameter(f"{name}/{inertia[0]}", "kg m^2", (f"{name}/ke", inertia[0]), inertia[1]))
+        table.extend(_of_module(f"{name}/potential", body.potential, f"{name}/pe", "law"))
     for spec in mechanism.joints.values():
         table.extend(_joint_parameters(spec))
     for name, element in mechanism.elements.items():
@@ -77,6 +79,8 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
         table.append(_parameter(f"{name}/conductance", "W/K", (name, "conductance"), "non-negative number"))
     for spec in mechanism.constraints.values():
         table.extend(_constraint_parameters(spec))
+    for spec in mechanism.body_constraints.values():
+        table.extend(_body_constraint_parameters(spec))
     for name in mechanism.gears:
         table.extend(_parameter(f"{name}/{key}", unit, (name, key), "number") for key, unit in UNITS.items())
     for name in mechanism.stores:
@@ -164,6 +168,21 @@ def _constraint_parameters(spec: ConstraintSpec) -> list[Parameter]:
             within = (Rule("within the plane", (f"{name}/plane/normal",), (key,)),) if spec.type == "rolling" else ()
             place, path = (f"{name}/plane", f"{key}.value"), f"{name}/{spec.surface_key}/{key}"
             rows.append(_parameter(path, unit, place, "numbers", *within, drive=True))
+    return rows
+
+
+def _body_constraint_parameters(spec: BodyConstraintSpec) -> list[Parameter]:
+    """Arrays of a user's law; the geometry of rollers and points, as for surfaces that are no body's."""
+    name, places = spec.name, tuple(spec.boxes.values())
+    if spec.by_law:
+        return _of_module(name, spec.laws[""][0], name, "law")
+    kinds = {"radius": ("m", "positive number"), "point": ("m", "numbers")}
+    rows = []
+    for field in array_fields(next(iter(spec.laws.values()))[0]):
+        key = field.removeprefix("roller.")
+        unit, kind = kinds.get(key, ("1", "direction"))
+        shown = f"plane/{key}" if field != key and key in ("point", "normal") else key
+        rows.append(Parameter(f"{name}/{shown}", unit, tuple((p, f"law.{field}") for p in places), rules=_rules(kind)))
     return rows
 
 

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.ephs import Closure, System
+from jmbs.ephs import Closure, System, pattern
 from jmbs.library.mechanics.body import rigid_body
+from jmbs.library.mechanics.body_constraint import BodyConstraint, body_constraint_closure
 from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.composition import make_drive
 from jmbs.library.mechanics.elements import LineOfAction, spring_damper
@@ -51,6 +52,7 @@ from jmbs.lie import (
 )
 
 if TYPE_CHECKING:
+    from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
     from jmbs.library.mechanics.gear_specification import GearSpec
     from jmbs.library.mechanics.joint_specification import MotionSpec
@@ -83,13 +85,13 @@ def body_system(mechanism: Mechanism, spec: BodySpec) -> System:
     mass, gravity, group = array(spec.mass), array(mechanism.gravity), GROUPS[spec.group]
     match spec.kind:
         case "rigid":
-            return rigid_body(mass, array(spec.inertia), gravity, group)
+            return rigid_body(mass, array(spec.inertia), gravity, group, spec.potential)
         case "particle":
-            return reduced_body(mass, None, jnp.eye(6)[:, 3:], gravity, group)
+            return reduced_body(mass, None, jnp.eye(6)[:, 3:], gravity, group, spec.potential)
         case _:
             across = rotation_from_z(array(spec.axis))[:, :2]
             iota = jnp.eye(6)[:, 1:].at[:3, :2].set(across)
-            return reduced_body(mass, array(spec.moment), iota, gravity, group)
+            return reduced_body(mass, array(spec.moment), iota, gravity, group, spec.potential)
 
 
 def velocity_box(spec: BodySpec) -> str:
@@ -197,6 +199,34 @@ def constraint_closures(spec: ConstraintSpec) -> tuple[Closure, ...]:
             return (perpendicular_closure(spec.name, spec.body),)
         case _:
             return ()
+
+
+def body_constraint_system(mechanism: Mechanism, spec: BodyConstraintSpec) -> Any:
+    """A constraint between two bodies: a component, or for several laws a system of one box each."""
+    first = GROUPS[mechanism.bodies[spec.body].group]
+    second = None if spec.other == "ground" else GROUPS[mechanism.bodies[spec.other].group]
+    boxes = {
+        box: BodyConstraint(jax.tree.map(_own_array, law), names, (first, second))
+        for box, (law, names) in spec.laws.items()
+    }
+    if list(boxes) == [""]:
+        return boxes[""]
+    ports = next(iter(boxes.values())).ports
+    junctions = {port: " ".join(f"{box}.{port}" for box in boxes) for port in ports}
+    outer = {port if kind.power else f"{port}?": port for port, kind in ports.items()}
+    return System(pattern({name: box.ports for name, box in boxes.items()}, junctions, outer), boxes)
+
+
+def _own_array(leaf: Any) -> Any:
+    """Numbers of jmbs's own laws, which are numpy's, as arrays of JAX's default float; what users bring as it is."""
+    return array(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def body_constraint_closures(spec: BodyConstraintSpec) -> tuple[Closure, ...]:
+    """The position-level constraints of the laws that are gaps."""
+    bodies = tuple(body for body in (spec.body, spec.other) if body != "ground")
+    gaps = [path for box, path in spec.boxes.items() if hasattr(spec.laws[box][0], "gap")]
+    return tuple(body_constraint_closure(spec.name, path, bodies) for path in gaps)
 
 
 def gear_system(mechanism: Mechanism, spec: GearSpec) -> Gear:

@@ -10,14 +10,14 @@ without ever spinning about a direction without inertia:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, pattern, power_port
-from jmbs.library.mechanics.body import Gravity, LiePoisson, momentum_quantity
+from jmbs.library.mechanics.body import LiePoisson, body_potential, momentum_quantity
 from jmbs.lie import SE3, AbstractGroup, Rn, dot
 
 
@@ -112,16 +112,18 @@ class ReducedLiePoisson(eqx.Module):
         return self.iota.T @ whole @ self.iota, None
 
 
-def reduced_body(mass, moment, iota: Float[Array, "6 k"], gravity, group: AbstractGroup = SE3) -> System:
+def reduced_body(
+    mass, moment, iota: Float[Array, "6 k"], gravity, group: AbstractGroup = SE3, law: Any = None
+) -> System:
     """A particle or rod as a pattern of boxes `pe, pkc, ke, lp, in`, with outer ports `p` (power) and `q` (state).
 
     Port `p` is that of a rigid body, so that joints, loads and elements attach to it as to any other.
 
     **Arguments:** `mass` kg; `moment` kg m^2 of a rod, None for a particle; `iota` (6, k), k = 5 or 3; `gravity` (3,)
-    m/s^2; `group` SE3 or SO3xR3.
+    m/s^2; `group` SE3 or SO3xR3; `law` as that of `rigid_body`.
     """
     boxes = {
-        "pe": Gravity(mass, gravity, group),
+        "pe": body_potential(mass, gravity, group, law),
         "pkc": ReducedCoupling(iota, group),
         "ke": ReducedKineticEnergy(mass, moment, group),
         "lp": ReducedLiePoisson(iota, group),

@@ -99,7 +99,8 @@ class BodySpec:
 
     `mass` kg; `inertia` `(3, 3)` kg m^2 about the centre of mass in body axes (3 principal values are accepted);
     `group`: the configuration group, SE3 or SO3xR3; `kind`: rigid, rod (one principal moment zero, the other two equal;
-    `axis` `(3,)` is then the rod's) or particle (no inertia). Raises `ModelError` with paths below `bodies/<name>`.
+    `axis` `(3,)` is then the rod's) or particle (no inertia); `potential`: potential energy beside its weight, a module
+    with `energy(pose)` in J, of the pose `[R | r]` (3, 4). Raises `ModelError` with paths below `bodies/<name>`.
     """
 
     name: str
@@ -108,12 +109,15 @@ class BodySpec:
     group: str = "SE3"
     shape: Shape | None = None
     kind: str = "rigid"
+    potential: Any = None
     axis: np.ndarray | None = dataclasses.field(default=None, init=False)
 
     def __post_init__(self) -> None:
         path = f"bodies/{checks.name(f'bodies/{self.name}', self.name)}"
         checks.choice(f"{path}/kind", self.kind, BODY_KINDS)
         checks.choice(f"{path}/group", self.group, GROUPS)
+        if self.potential is not None and not checks.is_law(self.potential):
+            raise ModelError(f"{path}/potential", checks.show(self.potential), "a module with energy(pose), J")
         axis = None
         match self.kind:
             case "rod":
@@ -144,7 +148,17 @@ class BodySpec:
 
     @classmethod
     def make(
-        cls, name: str, *, mass: Any, inertia: Any, shape: Any, density: Any, distribution: Any, group: str, kind: str
+        cls,
+        name: str,
+        *,
+        mass: Any,
+        inertia: Any,
+        shape: Any,
+        density: Any,
+        distribution: Any,
+        group: str,
+        kind: str,
+        potential: Any,
     ) -> BodySpec:
         """From mass and inertia, or from a shape and a density (kg/m^3), or from a mass distribution, with its kind."""
         path = f"bodies/{name}"
@@ -155,9 +169,9 @@ class BodySpec:
             spread = MassDistribution.make(f"{path}/distribution", distribution)
             if kind not in ("rigid", spread.kind):
                 raise ModelError(f"{path}/kind", kind, f"{spread.kind}, the kind of its distribution")
-            return cls(name, spread.mass, spread.inertia, group, shape, spread.kind)
+            return cls(name, spread.mass, spread.inertia, group, shape, spread.kind, potential)
         if density is None:
-            return cls(name, mass, inertia, group, shape, kind)
+            return cls(name, mass, inertia, group, shape, kind, potential)
         if kind in ("rod", "particle"):
             raise ModelError(f"{path}/density", checks.show(density), f"mass and inertia: a {kind} is no solid")
         for key, value in {"mass": mass, "inertia": inertia}.items():
@@ -167,7 +181,7 @@ class BodySpec:
             raise ModelError(f"{path}/shape", "nothing", "a shape, since density is given")
         solid = Shape.make(f"{path}/shape", shape)
         density = checks.number(f"{path}/density", density, positive=True, unit="kg/m^3")
-        return cls(name, *solid.mass_and_inertia(density), group, solid, kind)
+        return cls(name, *solid.mass_and_inertia(density), group, solid, kind, potential)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

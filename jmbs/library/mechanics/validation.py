@@ -38,6 +38,10 @@ def validate(mechanism: Mechanism) -> None:
         _require_body(mechanism, f"elements/{force.name}/body", force.body)
     for constraint in mechanism.constraints.values():
         _require_body(mechanism, f"constraints/{constraint.name}/body", constraint.body)
+    for constraint in mechanism.body_constraints.values():
+        path = f"constraints/{constraint.name}"
+        _require_body(mechanism, f"{path}/body", constraint.body)
+        _require_body(mechanism, f"{path}/{constraint.other_key}", constraint.other, ground=True)
     for gear in mechanism.gears.values():
         for key, joint, coordinate in gear.ends:
             _require_coordinate(mechanism, f"constraints/{gear.name}", key, joint, coordinate)
