@@ -6,7 +6,7 @@ from jmbs import ephs, lie
 from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
-from jmbs.library.mechanics import Mechanism, guess
+from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "lie",
     "load",
     "map_batch",
+    "parameter",
     "simulate",
     "use_all_cores",
     "use_cache",

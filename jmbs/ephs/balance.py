@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import each, onsager
-from jmbs.ephs.rates import Rates, State
+from jmbs.ephs.rates import Rates, State, Structure
 from jmbs.ephs.semantics import ReferenceDAE
 
 
@@ -55,45 +55,62 @@ def balance(dae: ReferenceDAE, t, x: State) -> Balance:
     )
 
 
-def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) -> dict[str, tuple[np.ndarray, Array]]:
-    """Effort slots and flow into every component, by path."""
-    plan, e, multipliers = dae.plan, rates.efforts, rates.multipliers
-    s = dae.structures(x)
-    flows: dict[str, tuple[np.ndarray, Array]] = {}
-    for batch, component, J, C in zip(plan.batches, dae.components, s.J, s.C, strict=True):
-        efforts = e[batch.efforts]
-        flow = jnp.zeros_like(efforts)
-        if batch.role is Role.STORAGE:
-            flow = rates.velocity[batch.efforts]
-        if batch.role is Role.IRREVERSIBLE:
-            M = each(batch, onsager(batch, dae.reference_temperature), component, batch.states(x), efforts)
-            flow = jnp.einsum("npq,nq->np", M, efforts) / dae.reference_temperature
-        if J is not None:
-            flow = flow + jnp.einsum("npq,nq->np", J, efforts)
-        if C is not None:
-            flow = flow + jnp.einsum("nmp,nm->np", C, multipliers[batch.multipliers])
-        if batch.level == 0:
-            flows.update({path: (batch.efforts[i], flow[i]) for i, path in enumerate(batch.paths)})
-    for (path, _), junction in plan.junction_of.items():
-        if path not in plan.member_of:  # environments
-            flows[path] = plan.slots[junction], rates.velocity[plan.slots[junction]]
-    return flows | _transformer_flows(dae, rates, flows, outer, s.A)
+def law_flows(
+    dae: ReferenceDAE, i: int, x: State, e: Float[Array, " efforts"], multipliers: Float[Array, " rows"], s: Structure
+) -> Float[Array, "n P"]:
+    """Flows into the components of batch `i` by their own law; zero into storages and eliminated transformers."""
+    batch, component, J, C = dae.plan.batches[i], dae.components[i], s.J[i], s.C[i]
+    efforts = e[batch.efforts]
+    flow = jnp.zeros_like(efforts)
+    if batch.role is Role.IRREVERSIBLE:
+        M = each(batch, onsager(batch, dae.reference_temperature), component, batch.states(x), efforts)
+        flow = jnp.einsum("npq,nq->np", M, efforts) / dae.reference_temperature
+    if J is not None:
+        flow = flow + jnp.einsum("npq,nq->np", J, efforts)
+    if C is not None:
+        flow = flow + jnp.einsum("nmp,nm->np", C, multipliers[batch.multipliers])
+    return flow
 
 
-def _transformer_flows(dae, rates, flows, outer, ratios) -> dict[str, tuple[np.ndarray, Array]]:
-    """Flows of eliminated transformers: what the others leave at the output, handed to the inputs by the transpose."""
-    plan, at = dae.plan, -outer
-    for slots, flow in flows.values():
-        at = at.at[slots].add(flow)
+def eliminated_flows(
+    dae: ReferenceDAE, at: Float[Array, " efforts"], multipliers: Float[Array, " rows"], s: Structure
+) -> dict[int, tuple[Float[Array, "n out"], Float[Array, "n in"]]]:
+    """Flows into the outputs and inputs of eliminated transformers, by batch: what the others leave at an output is
+    handed to the inputs by the transpose.
+
+    **Arguments:** `at`: the flows into all other components less those from outside.
+    """
+    plan, found = dae.plan, {}
     for port, rows in plan.driven_rows.items():
-        at = at.at[plan.drive_slots[port]].add(-rates.multipliers[rows])
-    result = {}
+        at = at.at[plan.drive_slots[port]].add(-multipliers[rows])
     for i in reversed(plan.levels):
         batch = plan.batches[i]
         outputs = -at[batch.outputs]
-        inputs = -jnp.einsum("noi,no->ni", ratios[i], outputs)
+        inputs = -jnp.einsum("noi,no->ni", s.A[i], outputs)
         at = at.at[batch.outputs].add(outputs).at[batch.inputs].add(inputs)
+        found[i] = outputs, inputs
+    return found
+
+
+def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) -> dict[str, tuple[np.ndarray, Array]]:
+    """Effort slots and flow into every component, by path."""
+    plan, s = dae.plan, dae.structures(x)
+    flows: dict[str, tuple[np.ndarray, Array]] = {}
+    for i, batch in enumerate(plan.batches):
+        if batch.level == 0:
+            storage = batch.role is Role.STORAGE
+            law = lambda i: law_flows(dae, i, x, rates.efforts, rates.multipliers, s)  # noqa: E731
+            flow = rates.velocity[batch.efforts] if storage else law(i)
+            flows.update({path: (batch.efforts[n], flow[n]) for n, path in enumerate(batch.paths)})
+    for (path, _), junction in plan.junction_of.items():
+        if path not in plan.member_of:  # environments
+            flows[path] = plan.slots[junction], rates.velocity[plan.slots[junction]]
+    at = -outer
+    for slots, flow in flows.values():
+        at = at.at[slots].add(flow)
+    for i, (outputs, inputs) in eliminated_flows(dae, at, rates.multipliers, s).items():
+        batch = plan.batches[i]
         for n, path in enumerate(batch.paths):
             slots = np.concatenate([batch.inputs[n], batch.outputs[n]])
-            result[path] = slots, jnp.concatenate([inputs[n], outputs[n]])
-    return result
+            flows[path] = slots, jnp.concatenate([inputs[n], outputs[n]])
+    return flows

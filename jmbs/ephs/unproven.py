@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.ephs.balance import eliminated_flows, law_flows
 from jmbs.ephs.component import Role, is_lawful
 from jmbs.ephs.evaluate import each, onsager, thermal_mask
 from jmbs.ephs.plan import Batch
@@ -32,13 +33,14 @@ class Made(NamedTuple):
 
 
 def made_by_unproven(
-    dae: ReferenceDAE, x: State, efforts: Sequence[Array], multipliers: Float[Array, " rows"]
+    dae: ReferenceDAE, t: Any, x: State, efforts: Sequence[Array], multipliers: Float[Array, " rows"]
 ) -> Made | None:
-    """What reversible and irreversible components make whose laws were only tried on samples; None without any.
+    """What components other than storages make whose laws were only tried on samples; None without any.
 
-    **Arguments:** `efforts`, in parts one after the other, and `multipliers` at the state, as `ReferenceDAE` has them.
+    **Arguments:** `t`, s; `efforts`, in parts one after the other, and `multipliers` at the state, as `ReferenceDAE`
+    has them.
     """
-    found = []
+    found = [*_made_by_transformers(dae, t, x, efforts, multipliers)]
     for i, (batch, component) in enumerate(zip(dae.plan.batches, dae.components, strict=True)):
         if batch.role not in (Role.REVERSIBLE, Role.IRREVERSIBLE) or is_lawful(component):
             continue
@@ -50,6 +52,39 @@ def made_by_unproven(
         return None
     paths, energy, entropy = zip(*found, strict=True)
     return Made(sum(paths, ()), jnp.concatenate(energy), jnp.concatenate(entropy))
+
+
+def _made_by_transformers(
+    dae: ReferenceDAE, t: Any, x: State, efforts: Sequence[Array], multipliers: Float[Array, " rows"]
+) -> Iterator[tuple[tuple[str, ...], Array, Array]]:
+    """Paths, energy and entropy of transformers between thermal ports: their exergy is kept by how they are written,
+    their entropy where equal changes of temperature go over into equal ones."""
+    tried = [
+        i
+        for i, (batch, component) in enumerate(zip(dae.plan.batches, dae.components, strict=True))
+        if batch.role is Role.TRANSFORMER and thermal_mask(batch).any() and not is_lawful(component)
+    ]
+    if not tried:
+        return
+    e, s = jnp.concatenate([jnp.ravel(part) for part in efforts]), dae.structures(x)
+    flows = {i: law_flows(dae, i, x, e, multipliers, s) for i in range(len(dae.plan.batches))}
+    at = -dae.outer_flows(t, x, e)[0]
+    for i, flow in flows.items():
+        at = at.at[dae.plan.batches[i].efforts].add(flow)
+    for i, ends in eliminated_flows(dae, at, multipliers, s).items():
+        places = np.argsort(np.concatenate(_ends(dae.plan.batches[i], dae.components[i])))
+        flows[i] = jnp.concatenate(ends, axis=1)[:, places]
+    for i in tried:
+        batch = dae.plan.batches[i]
+        nothing = jnp.zeros_like(flows[i])
+        yield batch.paths, *_made(batch, dae.reference_temperature, e[batch.efforts], nothing, flows[i])
+
+
+def _ends(batch: Batch, transformer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the output and of the inputs among the stacked power ports of a transformer."""
+    power = [port for port in batch.ports if port.efforts is not None]
+    output = np.concatenate([np.full(port.space.dim, port.name == transformer.output) for port in power])
+    return np.flatnonzero(output), np.flatnonzero(~output)
 
 
 def _flows(

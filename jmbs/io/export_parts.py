@@ -168,9 +168,19 @@ class Parts:
             return {}
         if spec.t1 is None:
             raise ModelError("simulation/t1", "nothing, beside other settings", "an end time, s, which configs need")
-        values = _given(dataclasses.asdict(spec))
-        tolerance = {key: values.pop(key) for key in ("rtol", "atol") if key in values}
-        return values | ({"tolerance": tolerance} if tolerance else {})
+        # What those who say nothing get stays unsaid: a step beside a written tolerance would be refused.
+        alike = SimulationSpec(t1=spec.t1, t0=spec.t0, precision=spec.precision)
+        usual = {
+            **dataclasses.asdict(alike),
+            "t1": None,
+            "t0": SimulationSpec.t0,
+            "precision": SimulationSpec.precision,
+        }
+        given = _given(dataclasses.asdict(spec))
+        tolerance = {key: given.pop(key) for key in ("rtol", "atol") if key in given}
+        values = {key: value for key, value in given.items() if value != usual[key]}
+        changed = any(value != usual[key] for key, value in tolerance.items())
+        return values | ({"tolerance": tolerance} if changed else {})
 
     def _original(self, *keys: str) -> Any:
         """What the config that the mechanism was read from says at a path, None where it has none."""

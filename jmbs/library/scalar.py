@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jmbs.library.mechanics.checks import number
+from jmbs.library.mechanics.declared import with_rules
+from jmbs.library.mechanics.rules import Rule
 
 Scalar = Float[Array, ""] | float
 
@@ -16,8 +17,8 @@ Scalar = Float[Array, ""] | float
 def scalar(path: str, unit: str, *, positive: bool = False, non_negative: bool = False, **default: Any) -> Any:
     """A field of a component for a finite number, which becomes a float; traced values pass unchecked.
 
-    **Arguments:** `path` and `unit` for messages, `default` as `eqx.field` takes it. Making the component raises
-    `ModelError` for anything that is no number of that sign.
+    The model's parameter has the unit and the rule. **Arguments:** `path` and `unit` for messages, `default` as
+    `eqx.field` takes it. Making the component raises `ModelError` for anything that is no number of that sign.
     """
 
     def convert(value: Any) -> Scalar:
@@ -25,4 +26,5 @@ def scalar(path: str, unit: str, *, positive: bool = False, non_negative: bool =
             return value
         return number(path, value, positive=positive, non_negative=non_negative, unit=unit)
 
-    return eqx.field(converter=convert, **default)
+    kind = "positive number" if positive else "non-negative number" if non_negative else "number"
+    return with_rules(unit, (Rule(kind),), converter=convert, **default)

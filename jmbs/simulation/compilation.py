@@ -19,6 +19,7 @@ from jmbs.library.mechanics import (
     Parameter,
     SimulationSpec,
     array_fields,
+    declared_parameter,
     find_parts,
     parameter_table,
     show,
@@ -29,6 +30,7 @@ from jmbs.multibody import make_layout, recognise
 from jmbs.simulation.mechanics import initial_states, initial_values, layout_of, refuse_given_twice, state_shapes
 from jmbs.simulation.model import Model, given_state
 from jmbs.simulation.motion_view import with_names
+from jmbs.simulation.parameter_values import within_bounds
 from jmbs.simulation.state import to_internal
 
 
@@ -71,7 +73,7 @@ def compile(
         system, resolved, environment_temperature, settings, name, {**sections, "states": given}, "initial"
     )
     table = _field_parameters(model.dae)
-    return _with_kind(dataclasses.replace(model, table=table))
+    return _with_kind(within_bounds(dataclasses.replace(model, table=table)))
 
 
 def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
@@ -82,7 +84,8 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
     temperature, name, systems = mechanism.environment_temperature, mechanism.name, mechanism.systems
     model = _planned(mechanism.system(), resolved, temperature, settings, name, initial, "initial/states", systems)
     table = (*parameter_table(mechanism), *_field_parameters(model.dae, systems))
-    model = dataclasses.replace(model, table=table, config_json=json.dumps(mechanism.config, default=str))
+    config = json.dumps(mechanism.config, default=str)
+    model = within_bounds(dataclasses.replace(model, table=table, config_json=config))
     # The rows of joints fix all free efforts; only other systems can leave some open.
     return _with_kind(model) if systems else model
 
@@ -118,12 +121,12 @@ def _planned(
 
 
 def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> tuple[Parameter, ...]:
-    """Every array field of every component (of those within `boxes`, if given), as `<path>/<field>`."""
+    """Every array field of every component (of those within `boxes`, if given), as `<path>/<field>`, as it declares."""
     rows = []
     for batch, component in zip(dae.plan.batches, dae.components, strict=True):
         paths = [p for p in batch.paths if boxes is None or p.split("/")[0] in boxes]
         for field in array_fields(component):
-            rows += [Parameter(f"{p}/{field.replace('.', '/')}", "1", ((p, field),)) for p in paths]
+            rows += [declared_parameter(f"{p}/{field.replace('.', '/')}", component, field, (p, field)) for p in paths]
     return tuple(rows)
 
 

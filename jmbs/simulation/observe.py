@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
-def observe(model: Model, plan: ObservationPlan, instant: Instant) -> dict[str, Any]:
+def observe(model: Model, plan: ObservationPlan, instant: Instant, t: Any = 0.0) -> dict[str, Any]:
     """What a trajectory shows of one saved state, without the account's integrals and rates.
 
-    **Arguments:** `plan`: the model's; `instant`: what the equations say at the state.
+    **Arguments:** `plan`: the model's; `instant`: what the equations say at the state; `t`: its time, s, for flows that
+    depend on it.
     """
     dae, x, forces = model.dae, instant.x, instant.forces
     result: dict[str, Any] = _motion(dae, plan, x, instant.efforts)
@@ -35,7 +36,7 @@ def observe(model: Model, plan: ObservationPlan, instant: Instant) -> dict[str, 
     if forces is not None:
         result |= _storage(dae, plan, x) | _constraints(dae, plan, x, forces)
         result["singular_values"] = forces.singular_values, forces.lengths
-        result |= _made(dae, instant, forces)
+        result |= _made(dae, t, instant, forces)
     return result
 
 
@@ -96,9 +97,9 @@ def _constraints(dae: ReferenceDAE, plan: ObservationPlan, x, forces: Forces) ->
     }
 
 
-def _made(dae: ReferenceDAE, instant: Instant, forces: Forces) -> dict[str, ByName]:
+def _made(dae: ReferenceDAE, t: Any, instant: Instant, forces: Forces) -> dict[str, ByName]:
     """By path what components make whose laws are not theirs by construction; nothing where there are none."""
-    made = made_by_unproven(dae, instant.x, instant.efforts, forces.multipliers)
+    made = made_by_unproven(dae, t, instant.x, instant.efforts, forces.multipliers)
     if made is None:
         return {}
     entries = entries_of(dict.fromkeys(made.paths, ()))

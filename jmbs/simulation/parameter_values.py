@@ -48,6 +48,15 @@ def parameter_values(model: Model) -> dict[str, dict[str, Any]]:
     return {path: {"value": value, "unit": unit, "shape": jnp.shape(value)} for path, (value, unit) in rows.items()}
 
 
+def within_bounds(model: Model) -> Model:
+    """The model, if all known values lie within the bounds that fields declare. Raises `ModelError`."""
+    for parameter in model.table:
+        for rule in parameter.rules:
+            if rule.kind == "bounds" and not is_traced(value := _read(model, parameter)):
+                rule.refuse(parameter.path, parameter.unit, np.asarray(value), ())
+    return model
+
+
 def with_values(model: Model, values: Mapping[str, Any]) -> Model:
     """See `Model.with_parameters`."""
     if not isinstance(values, Mapping):

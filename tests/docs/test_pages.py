@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 from documents import DOCS, run_examples
 
-FAST = ("compiling.md", "drawing.md")
+FAST = ("compiling.md", "drawing.md", "papers.md")
 TESTED_ELSEWHERE = ("components/thermal.md", "components/electric.md", "components/motor.md")
 """Beside the laws of their components, with a look at what they print."""
-NEEDS_MORE = ("extending.md",)
-"""Has blocks that go on where the reader's own code begins."""
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if "```python" in page.read_text("utf-8"))
 
 
 def pages():
-    left = [page for page in PAGES if page not in (*TESTED_ELSEWHERE, *NEEDS_MORE)]
+    left = [page for page in PAGES if page not in TESTED_ELSEWHERE]
     return [pytest.param(page, marks=() if page in FAST else pytest.mark.slow) for page in left]
 
 

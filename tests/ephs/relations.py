@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.ephs import FlatSystem, Role, System, role
+from jmbs.ephs import FlatSystem, Role, System, flatten, role
 from jmbs.ephs.component import Efforts
 
 REFERENCE_TEMPERATURE = 300.0
@@ -28,11 +28,11 @@ class Relation(NamedTuple):
 
 
 class Values:
-    """A state and efforts for every flattened junction, by random numbers."""
+    """A state and efforts for every flattened junction, by random numbers; and what components' laws say there."""
 
     def __init__(self, flat: FlatSystem, seed: int = 0):
         random = np.random.default_rng(seed)
-        self.state, self.effort = {}, {}
+        self.state, self.effort, self.laws = {}, {}, {}
         for junction in flat.junctions:
             space = junction.quantity.space
             state = space.exp(jnp.asarray(0.4 * random.normal(size=space.dim)))
@@ -43,6 +43,13 @@ class Values:
 
 def of_component(path: str, component: Any, values: Values) -> Relation:
     """Storages and environments say nothing, and the others what their law says at the given values."""
+    if path not in values.laws:
+        values.laws[path] = _law(path, component, values)
+    return values.laws[path]
+
+
+def _law(path: str, component: Any, values: Values) -> Relation:
+    """See `of_component`."""
     ports = {(path, name): port.dim for name, port in component.ports.items() if port.power}
     kind, n = role(component), sum(ports.values())
     x = {name: values.state[path, name] for name in component.ports}
@@ -98,6 +105,14 @@ def of_flat(flat: FlatSystem, outer: dict[str, int], values: Values) -> Relation
         if role(component) in (Role.STORAGE, Role.ENVIRONMENT)
     }
     return _composed(parts, junctions, outer, "", kept)
+
+
+def assert_means_its_parts(system: System) -> None:
+    """Whether a nested system and its flattening are one relation, at random states and efforts."""
+    flat = flatten(system)
+    values = Values(flat)
+    outer = {name: port.dim for name, port in system.ports.items() if port.power}
+    assert_equal(of_system(system, values), of_flat(flat, outer, values))
 
 
 def assert_equal(a: Relation, b: Relation) -> None:
@@ -174,8 +189,8 @@ def _both(dims: dict[Port, int], ports: list[Port]) -> np.ndarray:
 
 def _interleaved(dims: dict[Port, int], by_flow: np.ndarray, by_effort: np.ndarray) -> np.ndarray:
     A = np.zeros((len(by_flow), 2 * by_flow.shape[1]))
-    A[:, np.concatenate([_places(dims, p, 0) for p in dims])] = by_flow
-    A[:, np.concatenate([_places(dims, p, 1) for p in dims])] = by_effort
+    for part, block in enumerate((by_flow, by_effort)):
+        A[:, np.concatenate([np.zeros(0, int), *(_places(dims, p, part) for p in dims)])] = block
     return A
 
 

@@ -48,6 +48,7 @@ CASES = {
     "damping": [(x,) for x in SEVERAL],
     "non-negative matrix": [(x,) for x in MATRICES],
     "inertia": [(x,) for x in INERTIAS],
+    "bounds": [(x,) for x in (-1.0, 0.0, 1.5, 2.0, 2.1)] + [(x,) for x in SEVERAL],
     "direction": [(x,) for x in VECTORS],
     "directions": [([x, [0.0, 1.0, 0.0]],) for x in VECTORS],
     "unit quaternion": [(x,) for x in QUATERNIONS],
@@ -62,7 +63,7 @@ CASES = {
     ],
     "within the plane": [(x, [0.0, 0.0, 2.0]) for x in ([1.0, 0, 0], [1.0, 0, 1e-9], [0.0, 0, 1], [1.0, 0, 1e-3])],
 }
-DETAILS = {"independent motions": ((True, True, True),), "within the plane": ("velocity",)}
+DETAILS = {"independent motions": ((True, True, True),), "within the plane": ("velocity",), "bounds": (0.0, 2.0)}
 
 
 def refused(rule: Rule, value, others) -> bool:

@@ -13,6 +13,7 @@ from jmbs.io.config_error import ConfigError
 from jmbs.io.models.build import build_mechanism
 from jmbs.io.models.left_out import left_out
 from jmbs.io.models.mjcf import read_mjcf
+from jmbs.io.models.stiff import choose_method
 from jmbs.io.models.urdf import read_urdf
 from jmbs.library.mechanics import Mechanism, show
 
@@ -50,7 +51,8 @@ def read_model(path: str | os.PathLike[str], fixed: str = "merge", root: str = "
     - `root`: how the root link of a URDF hangs on the ground, "fixed" or "free". MJCF says so itself.
 
     Bodies keep the axes of their links; their frames are moved to the centre of mass. Zero joint coordinates are the
-    model's zero configuration. Raises `ConfigError`, one line with file, place, what was found and what was wanted.
+    model's zero configuration. Where friction is stiff at rest, `mechanism.simulation` has an implicit method, and a
+    note says so. Raises `ConfigError`, one line with file, place, what was found and what was wanted.
     """
     file = Path(path)
     for key, value, known in (("fixed", fixed, ("merge", "keep")), ("root", root, ("fixed", "free"))):
@@ -69,6 +71,7 @@ def read_model(path: str | os.PathLike[str], fixed: str = "merge", root: str = "
     try:
         mechanism = build_mechanism(tree, fixed == "keep")
         mechanism.validate()
+        tree.notes += choose_method(mechanism)
     except ModelError as error:
         raise ConfigError(file, error.path, error.found, error.wanted) from error
     return ImportedModel(mechanism, tuple(printable(note) for note in tree.notes))

@@ -20,6 +20,7 @@ from jmbs.library.mechanics.checks import (
     unit_quaternion,
     vector,
 )
+from jmbs.library.mechanics.declared import inside, parameter, with_rules
 from jmbs.library.mechanics.distributed_force import (
     CentreOfForce,
     ForceDistribution,
@@ -74,7 +75,13 @@ from jmbs.library.mechanics.joint import (
 from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
-from jmbs.library.mechanics.parameters import CONFIGURATION_RULES, Parameter, array_fields, inside, parameter_table
+from jmbs.library.mechanics.parameters import (
+    CONFIGURATION_RULES,
+    Parameter,
+    array_fields,
+    declared_parameter,
+    parameter_table,
+)
 from jmbs.library.mechanics.parts import motion_of
 from jmbs.library.mechanics.placement import (
     GearStep,
@@ -159,6 +166,7 @@ __all__ = [
     "UserForce",
     "ViscousFriction",
     "array_fields",
+    "declared_parameter",
     "body_wrench",
     "build",
     "central_wrench",
@@ -187,6 +195,7 @@ __all__ = [
     "momentum_quantity",
     "motion_of",
     "nearest",
+    "parameter",
     "parameter_table",
     "place_along_joints",
     "point_masses",
@@ -207,4 +216,5 @@ __all__ = [
     "vector",
     "viscous_friction",
     "with_joint_closures",
+    "with_rules",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jmbs.library.mechanics.checks import is_law
+from jmbs.library.mechanics.declared import declared
 from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.rules import Rule
 
@@ -102,20 +103,18 @@ def array_fields(module: Any) -> Iterator[str]:
             yield ".".join(map(str, names))
 
 
-def inside(module: Any, field: str) -> Any:
-    """What a dotted name of `array_fields` stands for."""
-    for name in field.split("."):
-        if isinstance(module, Mapping):
-            module = module[name]
-        else:
-            module = module[int(name)] if isinstance(module, list | tuple) and name.isdigit() else getattr(module, name)
-    return module
-
-
 def _of_module(path: str, module: Any, component: str, field: str) -> list[Parameter]:
-    """The arrays of a user's module that stands in a field of a component; without unit and rules."""
-    names = array_fields(module)
-    return [Parameter(f"{path}/{name.replace('.', '/')}", "1", ((component, f"{field}.{name}"),)) for name in names]
+    """The arrays of a user's module that stands in a field of a component, with units and rules that it declares."""
+    return [
+        declared_parameter(f"{path}/{name.replace('.', '/')}", module, name, (component, f"{field}.{name}"))
+        for name in array_fields(module)
+    ]
+
+
+def declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> Parameter:
+    """The parameter that a dotted `field` of a module is, with the unit and the rules that the module declares."""
+    unit, rules = declared(module, field)
+    return Parameter(path, unit, (place,), rules=rules)
 
 
 def _rules(*kinds: str) -> tuple[Rule, ...]:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.constraint_specification import require_within
 from jmbs.library.mechanics.joint_specification import (
@@ -75,6 +76,16 @@ def _finite(given: Given) -> Any:
     size = np.size(given.value)
     wanted = ", ".join([f"{size} finite number{'' if size == 1 else 's'}", *given.detail])
     return checks.array(given.path, given.value, None, wanted)
+
+
+def _bounds(given: Given) -> None:
+    """Numbers between the ends `detail`, which belong to them."""
+    low, high = given.detail
+    ends = {f"from {low:g}": low, f"up to {high:g}": high}
+    wanted = f"numbers {' '.join(text for text, end in ends.items() if np.isfinite(end))}, in {given.unit}"
+    values = np.asarray(checks.array(given.path, given.value, None, wanted))
+    if not np.all((values >= low) & (values <= high)):
+        raise ModelError(given.path, checks.show(given.value), wanted)
 
 
 def _directions(given: Given) -> None:
@@ -165,6 +176,7 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
         lambda x: jnp.all(x >= -_matrix_tolerance(x) * jnp.max(jnp.abs(x))),
     ),
     "inertia": (lambda given: inertia_matrix(given.path, given.value), _is_inertia),
+    "bounds": (_bounds, lambda x, low, high: jnp.all((x >= low) & (x <= high))),
     "direction": (lambda given: checks.direction(given.path, given.value), _has_length),
     "directions": (_directions, _has_length),
     "unit quaternion": (lambda given: checks.unit_quaternion(given.path, given.value), _is_unit),

@@ -1,0 +1,65 @@
+"""Units and bounds that fields of users' components, joints and laws declare."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics.checks import show
+from jmbs.library.mechanics.rules import Rule
+
+_KEY = "jmbs"
+
+
+def parameter(*, unit: str = "1", bounds: tuple[float, float] = (-math.inf, math.inf), **field: Any) -> Any:
+    """A field that says of its numbers in which `unit` they are and from where to where they may go, ends included.
+
+    ```python
+    class Capacitor(eqx.Module):
+        capacitance: float = jmbs.parameter(unit="F", bounds=(1e-12, 1.0))
+    ```
+
+    `model.parameters()` lists the unit; `jmbs.compile` and `with_parameters` refuse what is beyond the bounds, and
+    traced values beyond them give `invalid_parameters`. **Arguments:** `field`: as `eqx.field` takes them, a `default`
+    for one. Raises `ModelError`.
+    """
+    if not isinstance(unit, str):
+        raise ModelError("unit", show(unit), "a word such as N/m")
+    ends = np.asarray(bounds, dtype=object)
+    if ends.shape != (2,) or not all(isinstance(end, int | float) for end in bounds) or not bounds[0] < bounds[1]:
+        raise ModelError("bounds", show(bounds), "two numbers, the lower one first; -inf and inf are none")
+    low, high = map(float, bounds)
+    rules = () if math.isinf(low) and math.isinf(high) else (Rule("bounds", detail=(low, high)),)
+    return with_rules(unit, rules, **field)
+
+
+def with_rules(unit: str, rules: tuple[Rule, ...], **field: Any) -> Any:
+    """A field of a component of jmbs with its unit and what its value must be."""
+    return eqx.field(metadata={_KEY: (unit, rules)} | field.pop("metadata", {}), **field)
+
+
+def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
+    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none."""
+    found: tuple[str, tuple[Rule, ...]] = "1", ()
+    for name in field.split("."):
+        if dataclasses.is_dataclass(module):
+            fields = {entry.name: entry for entry in dataclasses.fields(module)}
+            found = fields[name].metadata.get(_KEY, found) if name in fields else found
+        module = inside(module, name)
+    return found
+
+
+def inside(module: Any, field: str) -> Any:
+    """What a dotted name of `array_fields` stands for."""
+    for name in field.split("."):
+        if isinstance(module, Mapping):
+            module = module[name]
+        else:
+            module = module[int(name)] if isinstance(module, list | tuple) and name.isdigit() else getattr(module, name)
+    return module
