@@ -101,7 +101,7 @@ def variational_residual(
 
     **Arguments:**
 
-    - `model`: a mechanism, constrained by joints and by what its `constraints` hold.
+    - `model`: a mechanism without rotors, constrained by joints and by what its `constraints` hold.
     - `trajectory`: its motion with audit, at T equally spaced times.
     - `rule`: midpoint (K = T - 2, the first for the second saved time) or simpson (K = T - 4, for the third).
 

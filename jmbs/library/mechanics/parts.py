@@ -120,8 +120,8 @@ def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
         group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
         offsets.append(Offset(array(frame.position), array(frame.quaternion), group))
     heats = spec.friction is None or spec.friction.heats == "environment"
-    spring, friction, rotor = (make(motion, spec) for make in (joint_potential, joint_friction, joint_rotor))
-    return joint(motion, offsets[0], offsets[1], spring, friction, heats, rotor)
+    spring, friction = joint_potential(motion, spec), joint_friction(motion, spec)
+    return joint(motion, offsets[0], offsets[1], spring, friction, heats, joint_rotor(motion, spec))
 
 
 def joint_rotor(motion, spec: JointSpec) -> tuple[RotorInertia, RotorRate] | None:
