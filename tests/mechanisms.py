@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
@@ -169,6 +170,17 @@ def random_mechanism(seed: int, bodies: int, loops: int = 0) -> Mechanism:
         inner = SE3.compose(SE3.inverse(poses[child]), moved)
         mechanism.add_joint(f"loop{i}", kind, parent, child, outer, _frame(inner), **geometry)
         mechanism.set_initial(joints={f"loop{i}": {"q": q}})
+    return mechanism
+
+
+def with_rotors(mechanism: Mechanism, seed: int = 0, only: str = "") -> Mechanism:
+    """The mechanism with rotors in half of the coordinates of its joints, of those whose names begin with `only`."""
+    rng = np.random.default_rng(seed)
+    for name, spec in mechanism.joints.items():
+        if spec.dimension and name.startswith(only):
+            armature = rng.uniform(0.1, 1.0, spec.dimension) * rng.integers(2, size=spec.dimension)
+            armature[rng.integers(spec.dimension)] = rng.uniform(0.1, 1.0)
+            mechanism.joints[name] = dataclasses.replace(spec, armature=armature)
     return mechanism
 
 

@@ -90,6 +90,7 @@ class Parts:
                 entry[key] = self.as_read("joints", spec.name)[key]
             elif values is not None:
                 entry[key] = _changed(values, tuple(vars(values)))
+        entry |= _given({"armature": spec.armature})
         if spec.actuation is not None:
             entry["actuation"] = self._constant_or_table(f"{spec.name}_actuation", spec.actuation)
         return entry

@@ -150,6 +150,7 @@ class JointSection(Section):
     spring: JointSpring | None = None
     friction: FrictionSection | None = None
     actuation: CoordinateSource | None = None
+    armature: NumberOrList | None = None
     parameters: dict[str, Any] | None = None
 
 

@@ -59,14 +59,15 @@ class Linearisation(NamedTuple):
 
     **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
     group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
-    all; the joints' `elements`; `kin`: the motion of the whole tree; the bodies' `inertia` in world axes; `local`,
-    `walk`, as there.
+    all; the joints' `elements`; `dv`, the velocities' rates; `kin`: the motion of the whole tree; the bodies' `inertia`
+    in world axes; `local`, `walk`, as there.
     """
 
     relative: RelativeMotion
     columns: list[tuple[Column, ...]]
     pulls: list[Callable | None]
     elements: tuple[Array, ...]
+    dv: Float[Array, " n_v"]
     kin: TreeMotion
     inertia: Symmetric
     local: bool
@@ -106,7 +107,7 @@ def linearisation(
     relative = from_first_bodies(tree, relative) if local else relative
     kin = composed(tree, relative, columns, walk)
     inertia = _once(Paths(tree.forest, walk))(turned, kin.bodies.rotation, links.inertias(True))
-    return Linearisation(relative, columns, pulls, q, kin, inertia, local, walk)
+    return Linearisation(relative, columns, pulls, q, dv, kin, inertia, local, walk)
 
 
 class Wrenches(NamedTuple):
@@ -154,7 +155,8 @@ def power_gradient(
     if more is not None:
         felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(felt, more, strict=True)))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, mu, weights)
-    return Links(joints, *by_parameter), by_q, by_v, by_loads
+    by_armature = None if links.armature is None else weights * at.dv
+    return Links(joints, *by_parameter, by_armature), by_q, by_v, by_loads
 
 
 def motion_gradient(

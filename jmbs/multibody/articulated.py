@@ -51,12 +51,13 @@ class Joint(NamedTuple):
 
 class Load(NamedTuple):
     """By node: mass and inertia (world axes) of the body behind it; generalised force; the `wrench` that the body
-    needs, None where none does."""
+    needs, None where none does; inertia of the `rotor` on the velocity, None where there is none at all."""
 
     mass: Array
     inertia: Symmetric
     generalised: Array
     wrench: Column | None
+    rotor: Array | None
 
 
 class Freed(NamedTuple):
@@ -131,7 +132,8 @@ def _freed(
     still = _at_rest(kin)
     zero = still[0][0]
     nothing = Inertia((zero,) * 6, (zero,) * 9, (zero,) * 6), still
-    loads = Load(mass, inertia, generalised, wrench)
+    rotor = None if links.armature is None else _of_velocities(nodes, links.armature)
+    loads = Load(mass, inertia, generalised, wrench, rotor)
     return joints, inward(nodes.forest, _free_joint, nothing, (joints, loads))
 
 
@@ -177,7 +179,7 @@ def _of_free(nodes: Nodes, x: Array) -> Array:
 
 def _free_joint(gathered, x: tuple[Joint, Load]):
     """One joint freed: what the node before it feels. Where no node follows another, nothing is gathered or felt."""
-    joint, (mass, own, generalised, wrench) = x
+    joint, (mass, own, generalised, wrench, rotor) = x
     if gathered is None:
         inertia, U = None, (symmetric_times(own, joint.column[0]), scale(mass, joint.column[1]))
     else:
@@ -185,7 +187,7 @@ def _free_joint(gathered, x: tuple[Joint, Load]):
         U = momentum(inertia, *joint.column)
         behind = gathered[1]
         wrench = behind if wrench is None else (add(behind[0], wrench[0]), add(behind[1], wrench[1]))
-    resistance = power(joint.column, U)
+    resistance = power(joint.column, U) if rotor is None else power(joint.column, U) + rotor
     inverse = 1 / resistance if joint.free is None else joint.free / (resistance + (1 - joint.free))
     left = generalised if wrench is None else generalised - power(joint.column, wrench)
     if inertia is None or wrench is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -64,7 +65,7 @@ def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x
     felt = Wrenches(still, still, (add(by.spin, cross(body.position, by.velocity)), by.velocity), (torque, by.position))
     joints, by_q, by_v = motion_gradient(tree, links, at, felt, still, jnp.zeros_like(v))
     rest = jax.tree.map(jnp.zeros_like, inputs)
-    by_links = Links(joints, rest.links.mass, rest.links.inertia, rest.links.weight)
+    by_links = dataclasses.replace(rest.links, joints=joints)
     return cotangent, jax.tree.leaves(rest._replace(links=by_links, q=by_q, v=by_v))
 
 

@@ -116,7 +116,7 @@ def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
     kin = kinematics(tree, links, q, v, dv, walk=True, differentiable=True)
     joints = closure.joints.in_components()
     needed = _needed(closed, inputs, kin, joints, body_wrenches(links, kin), multipliers)
-    rest = generalised_forces(tree, kin, needed, walk=True) - forces
+    rest = links.with_rotors(generalised_forces(tree, kin, needed, walk=True), dv) - forces
     return jnp.concatenate([rest, _drift(closed, kin, joints, closure)])
 
 

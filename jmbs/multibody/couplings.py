@@ -56,7 +56,7 @@ def geometry_of(dae: TreeDAE, y: Own, motion: TreeMotion | None = None) -> Geome
     """See `Geometry`; `motion`: of the bodies, where it is at hand."""
     reference, layout = dae.reference, dae.layout
     x, twist = dae.expanded(y, motion)
-    stored = stored_with(dae, x, twist)
+    stored = stored_with(dae, x, twist, y[-1][0])
     structure = reference.structures(x, layout.others)
     loops = loop_rows(layout.loops, dae.splits, structure)
     known = known_efforts(dae, y[-1][0], loop_rates(layout.loops, loops, twist))
@@ -70,10 +70,16 @@ def geometry_with_change(dae: TreeDAE, y: Own) -> tuple[Geometry, Callable[[Own]
     return jax.linearize(functools.partial(geometry_of, dae), y)
 
 
-def stored_with(dae: TreeDAE, x: tuple[Array, ...], twist: Float[Array, "bodies 6"]) -> Float[Array, " stored"]:
-    """Efforts at storages with the bodies' velocities in place; without those that only the tree knows."""
+def stored_with(
+    dae: TreeDAE, x: tuple[Array, ...], twist: Float[Array, "bodies 6"], v: Array
+) -> Float[Array, " stored"]:
+    """Efforts at storages with velocities of bodies and rotors in place; without those that only the tree knows.
+
+    **Arguments:** `v`: the tree's velocities.
+    """
     stored = dae.reference.stored_efforts(x, dae.layout.others)
-    return with_entries(stored, dae.layout.body_slots.ravel(), twist.ravel())
+    stored = with_entries(stored, dae.layout.body_slots.ravel(), twist.ravel())
+    return stored if dae.layout.rotors is None else dae.layout.rotors.efforts(stored, v)
 
 
 def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Others:

@@ -51,7 +51,7 @@ def inverse_dynamics(
     """
     # Derivatives go through here, and those of a walk are cheaper than those of doubling.
     kin = kinematics(tree, links, q, v, dv, local=True, walk=True, differentiable=True)
-    return generalised_forces(tree, kin, _needed(links, kin, loads), walk=True)
+    return links.with_rotors(generalised_forces(tree, kin, _needed(links, kin, loads), walk=True), dv)
 
 
 def forward_dynamics(

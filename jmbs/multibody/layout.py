@@ -22,6 +22,7 @@ from jmbs.multibody.friction import FrictionSource, friction_sources
 from jmbs.multibody.gear_rows import GearRows, gear_rows
 from jmbs.multibody.loop_groups import LoopGroup, loop_groups
 from jmbs.multibody.recognise import Recognised
+from jmbs.multibody.rotors import Rotors, known_rotors
 from jmbs.multibody.row_plan import RowPlan, row_plan
 from jmbs.multibody.segments import Segment, segments
 from jmbs.multibody.tree import JointGroup, Tree
@@ -61,7 +62,8 @@ class Layout:
       joint coordinates, whose rates velocities alone give.
     - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
       production of known friction, and the kept blocks' own rates.
-    - `friction` of tree joints; `driven`: the velocities that a drive acts on, by port, where these are the tree's.
+    - `rotors`, None without any, and `friction` of tree joints; `driven`: the velocities that a drive acts on, by port,
+      where these are the tree's.
       `production_source`: places of known and of other production.
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
@@ -91,6 +93,7 @@ class Layout:
     law_slots: np.ndarray
     own_slots: np.ndarray
     velocity_source: np.ndarray
+    rotors: Rotors | None
     friction: tuple[FrictionSource, ...]
     driven: dict[str, np.ndarray]
     production_source: np.ndarray
@@ -116,7 +119,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     joints = [recognised.joints[e] if e >= 0 else None for e in recognised.tree.edge]
     freedom = np.array([6 if j is None else j.freedom for j in joints], dtype=int)
     start = np.cumsum(freedom) - freedom
-    kept, blocks, n = _blocks(plan, bodies, joints)
+    rotors = known_rotors(plan, recognised, joints, start)
+    kept, blocks, n = _blocks(plan, bodies, joints, rotors)
     groups, sources = _groups(flat, plan, recognised, joints, start, kept)
     tree = Tree(tuple(b.energy.removesuffix("/ke") for b in bodies), recognised.tree.forest, groups)
     where = lambda path, port: plan.state_of[plan.junction_of[path, port]]  # noqa: E731
@@ -135,7 +139,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     on = [j for j in joints if j is not None]
     reactions = [plan.batches[b].multipliers[m] for b, m in (member(j.constraint) for j in on)]
     loops = loop_groups(plan, recognised)
-    other_rows = np.setdiff1d(np.arange(plan.n_rows), _joined(reactions))
+    own_rows = _joined([*reactions, *(() if rotors is None else (rotors.rows,))])
+    other_rows = np.setdiff1d(np.arange(plan.n_rows), own_rows)
     general_rows = np.setdiff1d(other_rows, _joined([g.rows for g in loops]))
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
     free_slots = np.setdiff1d(free, _joined([rate_slots, *(g.rates for g in loops)]))
@@ -160,6 +165,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         law_slots=np.array(law_slots, dtype=int).reshape(-1, 6),
         own_slots=_own_slots(plan, bodies, on),
         velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
+        rotors=rotors,
         friction=friction,
         driven=_driven(plan, rate_slots),
         production_source=_production_source(plan, friction, others),
@@ -221,10 +227,11 @@ def _others(flat: FlatSystem, plan: Plan, recognised: Recognised) -> tuple[int, 
     return () if resting else others
 
 
-def _blocks(plan: Plan, bodies, joints) -> tuple[tuple[int, ...], tuple[Block, ...], int]:
+def _blocks(plan: Plan, bodies, joints, rotors: Rotors | None) -> tuple[tuple[int, ...], tuple[Block, ...], int]:
     """Blocks of the reference plan that stay, and all blocks of the tree's state with their slots."""
     gone = {plan.state_of[plan.junction_of[b.energy, "p"]][0] for b in bodies}
     gone |= {plan.state_of[plan.junction_of[b.potential, "q"]][0] for b in bodies}
+    gone |= set() if rotors is None else {block for block, _ in rotors.blocks}
     kept = tuple(i for i in range(len(plan.blocks)) if i not in gone)
     roots = tuple(b.potential.removesuffix("/pe") for b, j in zip(bodies, joints, strict=True) if j is None)
     n_v = sum(6 if j is None else j.freedom for j in joints)

@@ -15,9 +15,10 @@ from jmbs.lie import SE3, Free, is_lower_pair
 from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis
 from jmbs.multibody.layout import GroupSource, Layout
 from jmbs.multibody.loops import Split, split
+from jmbs.multibody.rotors import Rotors
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Links
-from jmbs.static_places import entries_at
+from jmbs.static_places import entries_at, sums_of_parts
 
 
 def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
@@ -26,7 +27,20 @@ def links_of(reference: ReferenceDAE, layout: Layout) -> Links:
     mass, inertia = _gather(reference, layout.energies, lambda c: (c.mass, c.inertia))
     weight = _gather(reference, layout.weights, _weight)
     J = 0.5 * (inertia + jnp.swapaxes(inertia, 1, 2))
-    return Links(joints, mass, jnp.concatenate([J[:, 0], J[:, 1, 1:], J[:, 2, 2:]], axis=1), weight)
+    armature = _armature(reference, layout.rotors, layout.tree.n_velocities)
+    return Links(joints, mass, jnp.concatenate([J[:, 0], J[:, 1, 1:], J[:, 2, 2:]], axis=1), weight, armature)
+
+
+def _armature(reference: ReferenceDAE, rotors: Rotors | None, n_v: int) -> Array | None:
+    """The inertia of the rotors on each velocity `(n_v,)`; None where there are none at all."""
+    if rotors is None:
+        return None
+    parts, place = [], 0
+    for segment in rotors.inertias:
+        inertia = _gather(reference, (segment,), lambda component: component.inertia).ravel()
+        parts.append((inertia, rotors.velocities[place : place + len(inertia)]))
+        place += len(inertia)
+    return sums_of_parts(parts, n_v, reference.reference_temperature.dtype)
 
 
 def _weight(potential) -> Array:

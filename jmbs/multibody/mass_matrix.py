@@ -75,4 +75,5 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -
     P = subtract(scale(m, v), cross(h, w))
     products = jnp.matmul(jnp.stack([*L, *P], axis=1), jnp.stack([*w, *v]), precision="highest")
     below = tree.moves[tree.body_of] & (jnp.arange(len(m))[:, None] >= jnp.arange(len(m))[None, :])
-    return jnp.where(below, products, 0.0)
+    lower = jnp.where(below, products, 0.0)
+    return lower if links.armature is None else lower + jnp.diag(links.armature)

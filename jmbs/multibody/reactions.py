@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 class Seen(NamedTuple):
     """The reference state; efforts, see `effort_parts`; multipliers of all rows, of least norm; the rows' residuals;
-    singular values of the constraint rows, descending, each row scaled to unit length (those of the tree's own joints,
-    and of loop joints along their tangents, are independent and count as one); lengths of the other rows."""
+    singular values of the constraint rows, descending, each row scaled to unit length (those of the tree's own joints
+    and rotors, and of loop joints along their tangents, are independent and count as one); lengths of other rows."""
 
     x: tuple[Array, ...]
     efforts: tuple[Array, ...]
@@ -68,21 +68,22 @@ def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array,
     motion = dae.motion(y)
     x, twist = dae.expanded(y, motion)
     known = known_efforts(dae, y[-1][0], by_group(dae, seen_residuals(dae, y, motion).rates))
-    geometry = Geometry(x, twist, stored_with(dae, x, twist), dae.reference.structures(x), (), known)
+    geometry = Geometry(x, twist, stored_with(dae, x, twist, y[-1][0]), dae.reference.structures(x), (), known)
     return x, effort_parts(dae, t, geometry, free)
 
 
 def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
     """The state `y` that moves with a `velocity`, as `TreeDAE.rates` gives it, as the reference semantics sees it."""
     t, layout, v = jnp.asarray(t, dae.dtype), dae.layout, y[-1][0]
-    motion = dae.motion(y, velocity[layout.n - len(v) :])
+    dv = velocity[layout.n - len(v) :]
+    motion = dae.motion(y, dv)
     wrench = body_wrenches(dae.links, motion)
     if dae.coupled:
         return _coupled(dae, t, y, velocity, motion, wrench)
     geometry = geometry_of(dae, y, motion)
-    multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype))
+    multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype), dv)
     efforts, violation = _efforts_and_violation(dae, t, geometry, jnp.zeros(0, dae.dtype))
-    ones = jnp.ones(layout.reactions.size, dae.dtype)
+    ones = jnp.ones(_own_rows(dae), dae.dtype)
     return Seen(geometry.x, efforts, multipliers, violation, ones, jnp.zeros(0, dae.dtype))
 
 
@@ -115,8 +116,15 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
         independent = jnp.pad(independent, (0, len(rows) - len(independent))) / independent[0]
     efforts, violation = _efforts_and_violation(dae, t, geometry, o.free)
     tangents = sum(group.rates.size for group in layout.loops)
-    values = jnp.concatenate([jnp.ones(layout.reactions.size + tangents, dae.dtype), independent])
-    return Seen(geometry.x, efforts, _whole(dae, reaction, multipliers), violation, values, lengths)
+    values = jnp.concatenate([jnp.ones(_own_rows(dae) + tangents, dae.dtype), independent])
+    whole = _whole(dae, reaction, multipliers, velocity[layout.n - layout.tree.n_velocities :])
+    return Seen(geometry.x, efforts, whole, violation, values, lengths)
+
+
+def _own_rows(dae: TreeDAE) -> int:
+    """The number of rows of the tree's own joints and rotors."""
+    rotors = dae.layout.rotors
+    return dae.layout.reactions.size + (0 if rotors is None else len(rotors.rows))
 
 
 def _taken(
@@ -126,6 +134,7 @@ def _taken(
     layout = dae.layout
     forces, loads = given_forces(dae, o, dae.simple_forces(t, y[-1][0])[0])
     needed = generalised_forces(layout.tree, motion, less_loads(motion, wrench, loads), walk=True)
+    needed = dae.links.with_rotors(needed, velocity[layout.n - len(needed) :])
     kept = -o.flow[layout.kept_slots] - velocity[: len(layout.kept_slots)]
     return jnp.concatenate([forces - needed, kept, -o.flow[layout.free_slots]])
 
@@ -158,9 +167,12 @@ def _least(
     return reaction - (through_tree @ share).reshape(reaction.shape), multipliers - through_others @ share
 
 
-def _whole(dae: TreeDAE, reaction: Array, multipliers: Array) -> Float[Array, " rows"]:
-    """The multipliers of all rows, from those of the tree's joints and others."""
-    return multipliers.at[dae.layout.reactions].set(reaction)
+def _whole(dae: TreeDAE, reaction: Array, multipliers: Array, dv: Array) -> Float[Array, " rows"]:
+    """The multipliers of all rows, from those of the tree's joints and others; those of rotors are torques on them."""
+    multipliers, rotors = multipliers.at[dae.layout.reactions].set(reaction), dae.layout.rotors
+    if rotors is None:
+        return multipliers
+    return multipliers.at[rotors.rows].set(dae.links.rotor_momentum(dv)[rotors.velocities])
 
 
 def _constraint_loads(dae: TreeDAE, geometry: Geometry, multipliers: Array) -> Float[Array, "bodies 6"]:

@@ -8,7 +8,7 @@ of bodies or on their momenta beside those of rigid bodies, there is no tree for
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from jmbs.ephs import Environment, FlatSystem, Junctions, Role, follows, role
 from jmbs.errors import ModelError
@@ -25,10 +25,14 @@ from jmbs.library.mechanics import (
     NoPotential,
     PotentialKineticCoupling,
     ReducedKineticEnergy,
+    RotorInertia,
+    RotorRate,
     ViscousFriction,
     joint_ends,
 )
 from jmbs.lie import SE3
+
+_MOST_FREEDOM = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +56,21 @@ class BodyParts:
 
 
 @dataclasses.dataclass(frozen=True)
+class RotorParts:
+    """Paths of a rotor's `inertia` and `rate`, and the joint's `coordinates` that have one."""
+
+    inertia: str
+    rate: str
+    coordinates: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class JointParts:
     """Paths of a joint's components; its `ends`: bodies by number, or `GROUND`.
 
     `friction` heats the environment; `empty` is the place of a spring that is not there; None where something else
     stands, which the reference semantics evaluates. `driven`: its velocity is prescribed or somebody else's state, so
-    the joint cannot be in the tree.
+    the joint cannot be in the tree. `rotor`: what turns with it, None without.
     """
 
     constraint: str
@@ -69,6 +82,7 @@ class JointParts:
     ends: tuple[int, int]
     freedom: int
     driven: bool
+    rotor: RotorParts | None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -90,8 +104,9 @@ class Recognised:
 def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     """The bodies, joints and spanning tree of a system, or why there is no tree formulation of it.
 
-    **Arguments:** `cut`: joints (by the path of their box) that shall close loops. The tree has the least freedom that
-    is possible, so that loops are closed with few constraints. Raises `ModelError` for a cut that is no joint.
+    **Arguments:** `cut`: joints (by the path of their box) that shall close loops. Joints with rotors come first into
+    the tree; beside that it has the least freedom that is possible, so that loops are closed with few constraints.
+    Raises `ModelError` for a cut that is no joint.
     """
     at = Junctions(flat)
     momenta = [p for p, c in flat.components.items() if getattr(c, "state_from_effort", None) is not None]
@@ -118,10 +133,21 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
         if name not in names:
             raise ModelError("simulation/cut_joints", repr(name), f"joints among {', '.join(sorted(names))}")
     never = {names[name] for name in cut} | {i for i, j in enumerate(joints) if j.driven}
-    tree = spanning_tree(len(bodies), [j.ends for j in joints], [j.freedom for j in joints], never)
+    weights = [j.freedom if j.rotor is not None else j.freedom + _MOST_FREEDOM + 1 for j in joints]
+    tree = spanning_tree(len(bodies), [j.ends for j in joints], weights, never)
     inside = [joints[e].paths for e in tree.edge if e >= 0]
-    known = frozenset(p for paths in (*inside, *(b.known for b in bodies)) for p in paths)
+    turning = _known_rotors(at, [joints[e].rotor for e in tree.edge if e >= 0])
+    known = frozenset(p for paths in (*inside, *(b.known for b in bodies), turning) for p in paths)
     return Recognised(tuple(bodies), tuple(joints), tree, known)
+
+
+def _known_rotors(at: Junctions, inside: Iterable[RotorParts | None]) -> list[str]:
+    """The components of rotors whose momenta are states of nobody but rotors `inside` the tree."""
+    rotors = {rotor.inertia: rotor for rotor in inside if rotor is not None}
+    quantity = {path: at.flat.components[path].ports["p"].quantity for path in rotors}
+    held = at.storing(set(quantity.values()))
+    shared = {at.flat.components[path].ports[port].quantity for path, port in held if path not in rotors}
+    return [p for path, rotor in rotors.items() if quantity[path] not in shared for p in (path, rotor.rate)]
 
 
 def _body(at: Junctions, path: str) -> BodyParts | str | None:
@@ -175,4 +201,15 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
         ends,
         constraint.motion.group.dim,
         prescribed or stored,
+        _rotor(at, rate),
     )
+
+
+def _rotor(at: Junctions, rate: str) -> RotorParts | None:
+    found = at.only(rate, RotorRate)
+    if found is None:
+        return None
+    junction = at.name[found[0], "p"]
+    inertia, coordinates = at.only(junction, RotorInertia), at.flat.components[found[0]].coordinates
+    alone = len(at.ports[junction]) == 2 and not at.outer[junction]
+    return RotorParts(inertia[0], found[0], coordinates) if inertia is not None and alone else None

@@ -130,18 +130,29 @@ class Links(eqx.Module):
     """The tree's parameters.
 
     **Arguments:** `joints` by group. By body: `mass` (n,) kg, `inertia` (n, 6) kg m^2 (body axes, about the centre of
-    mass; xx, xy, xz, yy, yz, zz), `weight` (n, 3) N (world axes).
+    mass; xx, xy, xz, yy, yz, zz), `weight` (n, 3) N (world axes). `armature` (n_v,) kg m^2 or kg, what rotors add to
+    the diagonal of the mass matrix, None where there are none.
     """
 
     joints: tuple[Joints, ...]
     mass: Array
     inertia: Array
     weight: Array
+    armature: Array | None = None
 
     @property
     def weightless(self) -> Links:
         """The same without weight."""
-        return Links(self.joints, self.mass, self.inertia, jnp.zeros_like(self.weight))
+        return Links(self.joints, self.mass, self.inertia, jnp.zeros_like(self.weight), self.armature)
+
+    def rotor_momentum(self, v: Array) -> Array:
+        """The rotors' momenta at velocities, or the torques on them at rates of velocities, where there are some."""
+        assert self.armature is not None
+        return self.armature * v
+
+    def with_rotors(self, forces: Array, dv: Array) -> Array:
+        """Generalised forces that bodies need, with what the rotors need beside them to change velocities by `dv`."""
+        return forces if self.armature is None else forces + self.rotor_momentum(dv)
 
     def inertias(self, components: bool) -> Symmetric:
         """The inertias in one of the forms of `jmbs.spatial`."""

@@ -106,6 +106,8 @@ class TreeDAE(eqx.Module):
         x: dict[int, Array] = dict(zip(layout.kept, y, strict=False))
         for (block, rows), value in ((layout.poses, pose), (layout.momenta, jnp.concatenate(momentum, axis=1))):
             x[block] = entries_at(value, np.argsort(rows))
+        if layout.rotors is not None:
+            x |= layout.rotors.held(links.rotor_momentum(y[-1][0]))
         twist = jnp.concatenate([spin, velocity], axis=1)
         return tuple(x[i] for i in range(len(self.reference.plan.blocks))), twist
 

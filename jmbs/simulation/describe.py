@@ -30,7 +30,8 @@ def describe(model: Model) -> str:
         lines.append(f"  body {body.name}: {kind}{mass:g} kg, on {body.group.name}")
     for joint in parts.joints:
         ends, k = f"{joint.parent} -> {joint.child}", joint.group.dim
-        lines.append(f"  joint {joint.name}: {joint.type}, {ends}, {k} free, {6 - k} constrained")
+        rotor = "" if joint.rotor is None else ", with rotor"
+        lines.append(f"  joint {joint.name}: {joint.type}, {ends}, {k} free, {6 - k} constrained{rotor}")
     lines += [f"  constraint {entry.name}: {len(entry.multipliers)} rows" for entry in parts.constraints]
     lines += [f"  system {name}" for name in layout.systems]
     lines += [f"  element {name}" for name in (*(e.name for e in parts.elements), *parts.conductions)]

@@ -107,6 +107,8 @@ class TreeFormulation(eqx.Module):
         pose, twist = self._bodies(state.blocks)
         block, rows = layout.poses
         parts = [pose - entries_at(first.x[block], rows), twist - entries_across(first.efforts, layout.body_slots)]
+        if layout.rotors is not None:
+            parts += [state.blocks[block] - rates for block, rates in layout.rotors.held(y[-1][0]).items()]
         if layout.other_rows.size:
             parts += self.dae.residuals(t, y, self.dae.motion(y))
         return _largest(*parts)

@@ -91,6 +91,7 @@ def _unknowns(model: Model) -> _Unknowns:
     slots = np.concatenate([*stored, np.arange(plan.n_stored, plan.n_stored + plan.n_free)]).astype(int)
     led = {body for _, body, _ in placement.order}
     follow = [plan.slots[body.momentum] for number, body in enumerate(parts.bodies) if number in led]
+    follow += [plan.slots[joint.rotor] for joint in parts.joints if joint.rotor is not None]
     own = np.setdiff1d(np.concatenate([np.zeros(0, int), *stored]), np.concatenate([[-1], *follow]))
     rates = np.concatenate([own, *(plan.slots[joint.rates] for joint in parts.joints)])
     return _Unknowns(slots, {slot: i for i, slot in enumerate(slots)}, np.isin(slots, rates))

@@ -112,8 +112,9 @@ def layout_of(
 
 
 def state_shapes(dae: ReferenceDAE, parts: MechanicalParts) -> dict[str, tuple[int, ...]]:
-    """Shape of every state that may be given, by junction name: all but lengths of elements, which follow."""
-    follow = {element.length for element in parts.elements}
+    """Shape of every state that may be given, by junction name: all but lengths of elements and rates of rotors, which
+    follow."""
+    follow = {element.length for element in parts.elements} | {joint.rotor for joint in parts.joints}
     return {name: b.space.shape for b in dae.plan.blocks for name in b.junctions if name not in follow}
 
 

@@ -132,7 +132,7 @@ def _other_states(layout: MechanicalLayout, plan: Plan, signals: Signals) -> Pla
     parts = layout.parts
     shown = {plan.junction_of[name, "s"] for name in parts.stores}
     shown |= {junction for body in parts.bodies for junction in (body.pose, body.momentum)}
-    shown |= {joint.coordinates for joint in parts.joints}
+    shown |= {junction for joint in parts.joints for junction in (joint.coordinates, joint.rotor)}
     found = {}
     for block in plan.blocks:
         if not (block.environment and parts.bodies):

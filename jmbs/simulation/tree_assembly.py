@@ -50,6 +50,9 @@ def assemble_open_tree(model: Model) -> State:
     block, rows = layout.momenta
     x = list(x)
     x[block] = x[block].at[rows].set(twist)
+    if layout.rotors is not None:
+        for block, rates in layout.rotors.held(y[-1][0]).items():
+            x[block] = rates
     return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks))
 
 

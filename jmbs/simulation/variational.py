@@ -101,7 +101,7 @@ def variational_residual(
 
     **Arguments:**
 
-    - `model`: a mechanism, constrained by joints and by what its `constraints` hold.
+    - `model`: a mechanism without rotors, constrained by joints and by what its `constraints` hold.
     - `trajectory`: its motion with audit, at T equally spaced times.
     - `rule`: midpoint (K = T - 2, the first for the second saved time) or simpson (K = T - 4, for the third).
 
@@ -260,6 +260,9 @@ def _check(model: Model, trajectory: Trajectory, rule: str) -> None:
     for batch in model.dae.plan.batches:
         if batch.role is Role.REVERSIBLE and batch.multipliers.shape[1] and not known.issuperset(batch.paths):
             raise ModelError("model", f"the constraint {batch.paths[0]}", "none but joints and constraints on bodies")
+    for joint in parts.joints:
+        if joint.rotor is not None:
+            raise ModelError("model", f"the joint {joint.name} with armature", "joints without rotors")
     if trajectory.reaction is None:
         raise ModelError("trajectory", "no reactions", "a trajectory simulated with audit=True")
     steps = np.diff(trajectory.ts) if not isinstance(trajectory.ts, Tracer) else np.ones(2 * RULES[rule].steps)

@@ -267,3 +267,12 @@ def test_refuses_what_it_cannot_judge():
     unaudited = eqx.tree_at(lambda t: t.reaction, trajectory, None)
     with pytest.raises(ModelError, match="audit"):
         variational_residual(model, unaudited)
+    with pytest.raises(ModelError, match="model: found the joint hinge with armature"):
+        variational_residual(with_rotor(), trajectory)
+
+
+def with_rotor() -> jmbs.Model:
+    mechanism = jmbs.Mechanism("door")
+    mechanism.add_body("leaf", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    mechanism.add_joint("hinge", "revolute", "ground", "leaf", armature=0.1)
+    return jmbs.compile(mechanism)

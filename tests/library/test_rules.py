@@ -46,6 +46,7 @@ CASES = {
     "positive numbers": [(x,) for x in SEVERAL],
     "non-negative numbers": [(x,) for x in SEVERAL],
     "damping": [(x,) for x in SEVERAL],
+    "armature": [(x,) for x in SEVERAL],
     "non-negative matrix": [(x,) for x in MATRICES],
     "inertia": [(x,) for x in INERTIAS],
     "bounds": [(x,) for x in (-1.0, 0.0, 1.5, 2.0, 2.1)] + [(x,) for x in SEVERAL],
@@ -63,7 +64,12 @@ CASES = {
     ],
     "within the plane": [(x, [0.0, 0.0, 2.0]) for x in ([1.0, 0, 0], [1.0, 0, 1e-9], [0.0, 0, 1], [1.0, 0, 1e-3])],
 }
-DETAILS = {"independent motions": ((True, True, True),), "within the plane": ("velocity",), "bounds": (0.0, 2.0)}
+DETAILS = {
+    "independent motions": ((True, True, True),),
+    "within the plane": ("velocity",),
+    "bounds": (0.0, 2.0),
+    "armature": ((1,),),
+}
 
 
 def refused(rule: Rule, value, others) -> bool:
@@ -104,7 +110,7 @@ def everything() -> jmbs.Mechanism:
     m.add_store("oil", 10.0)
     dry = {"viscous": 0.1, "coulomb": 0.2, "static": 0.3, "temperature_coefficient": 0.01, "heats": "oil"}
     m.add_joint("hinge", "revolute", "ground", "a", spring={"stiffness": 1.0}, friction=dry, actuation=0.0)
-    m.add_joint("cross", "universal", "a", "b", axis=[0, 0, 1], axis2=[1, 0, 0])
+    m.add_joint("cross", "universal", "a", "b", axis=[0, 0, 1], axis2=[1, 0, 0], armature=[0, 0.1])
     m.add_joint("ball", "spherical", "ground", "c", spring={"stiffness": 1.0}, friction={"viscous": 0.1})
     motions = [{"type": "revolute", "axis": axis} for axis in ([0, 0, 1], [0, 1, 0], [1, 0, 0])]
     m.add_joint("gimbals", "composite", "ground", "d", motions=motions)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
-from mechanisms import n_four_bar, random_mechanism
+from mechanisms import n_four_bar, random_mechanism, with_rotors
 from quick import quick_jit
 
 import jmbs
@@ -31,7 +31,8 @@ from jmbs.simulation.state import from_internal, to_internal
 slow = pytest.mark.slow
 TREES = [(2, 4), *(pytest.param(*case, marks=slow) for case in ((1, 1), (3, 9), (4, 12)))]
 LOOPS = [(5, 4, 1), pytest.param(6, 6, 2, marks=slow)]
-GRADIENTS = [(1, 2, 0), *(pytest.param(*case, marks=slow) for case in ((3, 5, 0), (5, 4, 1)))]
+MORE_GRADIENTS = (3, 5, 0, False), (5, 4, 1, False), (3, 5, 0, True), (5, 4, 1, True)
+GRADIENTS = [(1, 2, 0, False), *(pytest.param(*case, marks=slow) for case in MORE_GRADIENTS)]
 
 
 def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
@@ -163,6 +164,28 @@ def test_loops(seed, bodies, loops):
     jax.clear_caches()
 
 
+@pytest.mark.parametrize(("seed", "bodies"), [(2, 4), pytest.param(3, 9, marks=slow)])
+def test_trees_with_rotors(seed, bodies):
+    mechanism = with_rotors(random_mechanism(seed, bodies), seed)
+    layout = mechanism.compile().tree
+    assert layout is not None and layout.rotors is not None and not layout.other_rows.size
+    agreement(mechanism, 0)
+    jax.clear_caches()
+
+
+@slow
+@pytest.mark.parametrize("only", ["j", "loop", ""])
+def test_loops_with_rotors(only):
+    """Rotors on joints of the tree are the tree's; where one is on a loop joint all of that kind stay couplings."""
+    mechanism = with_rotors(random_mechanism(5, 4, 1), 5, only)
+    cut = [name for name in mechanism.joints if name.startswith("loop")]
+    mechanism.simulation = dataclasses.replace(mechanism.simulation, cut_joints=tuple(cut))
+    layout = mechanism.compile().tree
+    assert layout is not None and bool(layout.general_rows.size) == (only != "j")
+    agreement(mechanism, 1, 5)
+    jax.clear_caches()
+
+
 class Loss(eqx.Module):
     """A user's loss along random directions of a port."""
 
@@ -234,14 +257,15 @@ def test_loops_in_single_precision():
     jax.clear_caches()
 
 
-@pytest.mark.parametrize(("seed", "bodies", "loops"), GRADIENTS)
-def test_gradients(seed, bodies, loops):
-    """Of the rates with respect to masses, inertias, friction and gravity, the bodies' velocities held."""
-    model = jmbs.compile(random_mechanism(seed, bodies, loops))
+@pytest.mark.parametrize(("seed", "bodies", "loops", "rotors"), GRADIENTS)
+def test_gradients(seed, bodies, loops, rotors):
+    """Of the rates with respect to masses, inertias, friction, rotors and gravity, the bodies' velocities held."""
+    mechanism = random_mechanism(seed, bodies, loops)
+    model = jmbs.compile(with_rotors(mechanism, seed, "j") if rotors else mechanism)
     assert model.tree is not None
     x = to_internal(model.dae, model.initial_state())
     state = from_internal(model.dae, _moving(model.dae, x, seed) if loops else x)
-    kinds = ("mass", "inertia", "friction/viscous", "gravity")
+    kinds = ("mass", "inertia", "friction/viscous", "gravity", "armature")
     values = {path: entry["value"] for path, entry in model.parameters().items() if path.endswith(kinds)}
     rng = np.random.default_rng(seed)
     weights = [jnp.asarray(rng.normal(size=block.shape)) for block in x]

@@ -11,7 +11,7 @@ CHANGES_THE_MOTION = {
     "CONTACT OF BODIES": r"^(body .*: contact of |pair )",
     "TENDONS": r"^tendon ",
     "ACTUATORS": r"^actuator ",
-    "TRANSMISSIONS, WITH THE INERTIA OF THEIR ROTORS": r"^transmission",
+    "TRANSMISSIONS, WITH THE INERTIA OF THEIR ROTORS": r"^transmission.*: not simulated",
     "FLUID AND WIND": r"^option (density|viscosity|wind) ",
     "GRAVITY COMPENSATION": r"^body .*: gravcomp ",
     "EQUALITIES": r"^equality .*: not simulated",

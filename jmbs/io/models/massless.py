@@ -28,7 +28,7 @@ def without_massless(merged: Merged, notes: list[str]) -> Merged:
         if not below or not all(joint.type in _SIMPLE and "spring" not in joint.values for joint in (above, *below)):
             continue
         wholes = [_in_series(above, joint, merged.places[joint.parent][1]) for joint in below]
-        wholes[1:] = [_without_friction(whole, _freedom(above)) for whole in wholes[1:]]
+        wholes[1:] = [_without_shared(whole, _freedom(above)) for whole in wholes[1:]]
         place = joints.index(above)
         joints = [*joints[:place], *wholes, *(j for j in joints[place + 1 :] if j not in below)]
         shared = _freedom(above)
@@ -54,26 +54,29 @@ def _in_series(above: ModelJoint, below: ModelJoint, place: np.ndarray) -> Model
     between = inverse(above.child_frame) @ place @ below.parent_frame
     motions = [*_motions(above, np.eye(4)), *_motions(below, between)]
     friction = {key: [*_friction(above, key), *_friction(below, key)] for key in ("viscous", "coulomb")}
+    armature = [x for joint in (above, below) for x in _each(joint, joint.values.get("armature", 0.0))]
     return dataclasses.replace(
         above,
         name=f"{above.name}_{below.name}",
         type="composite",
         child=below.child,
         child_frame=below.child_frame @ inverse(between),
-        values={"motions": motions} | _given(friction),
+        values={"motions": motions} | _given(friction, armature),
     )
 
 
-def _without_friction(joint: ModelJoint, count: int) -> ModelJoint:
-    """The joint without friction in its first coordinates, which another joint has already."""
+def _without_shared(joint: ModelJoint, count: int) -> ModelJoint:
+    """The joint without friction and rotors in its first coordinates, which another joint has already."""
     friction = joint.values.get("friction", {})
-    kept = {key: [*(0.0 for _ in range(count)), *values[count:]] for key, values in friction.items()}
-    return dataclasses.replace(joint, values={"motions": joint.values["motions"]} | _given(kept))
+    less = lambda values: [*(0.0 for _ in range(count)), *values[count:]]  # noqa: E731
+    kept = {key: less(values) for key, values in friction.items()}
+    armature = less(_each(joint, joint.values.get("armature", 0.0)))
+    return dataclasses.replace(joint, values={"motions": joint.values["motions"]} | _given(kept, armature))
 
 
-def _given(friction: dict[str, list[float]]) -> dict[str, Any]:
+def _given(friction: dict[str, list[float]], armature: list[float]) -> dict[str, Any]:
     given = {key: values for key, values in friction.items() if any(values)}
-    return {"friction": given} if given else {}
+    return ({"friction": given} if given else {}) | ({"armature": armature} if any(armature) else {})
 
 
 def _freedom(joint: ModelJoint) -> int:
@@ -93,4 +96,9 @@ def _motions(joint: ModelJoint, place: np.ndarray) -> list[dict[str, Any]]:
 
 def _friction(joint: ModelJoint, key: str) -> list[float]:
     """One kind of friction of each of a joint's coordinates."""
-    return np.broadcast_to(joint.values.get("friction", {}).get(key, 0.0), _freedom(joint)).tolist()
+    return _each(joint, joint.values.get("friction", {}).get(key, 0.0))
+
+
+def _each(joint: ModelJoint, values: Any) -> list[float]:
+    """One number for each of a joint's coordinates."""
+    return np.broadcast_to(values, _freedom(joint)).tolist()

@@ -20,7 +20,17 @@ from jmbs.library.mechanics import LARGEST
 
 _NUMBERS = (
     *("body_mass", "body_inertia", "body_ipos", "body_pos", "jnt_pos", "jnt_stiffness", "qpos0", "qpos_spring"),
-    *("dof_damping", "dof_frictionloss", "jnt_axis", "body_quat", "body_iquat", "site_pos", "site_quat", "eq_data"),
+    *(
+        "dof_damping",
+        "dof_frictionloss",
+        "dof_armature",
+        "jnt_axis",
+        "body_quat",
+        "body_iquat",
+        "site_pos",
+        "site_quat",
+        "eq_data",
+    ),
 )
 """Arrays of a compiled model that are read here."""
 
@@ -113,6 +123,7 @@ def _mjcf_joint(mujoco: Any, model: Any, joint: int, name: str) -> MjcfJoint:
         float(model.dof_damping[dof]),
         float(model.dof_frictionloss[dof]),
         float(model.jnt_stiffness[joint]),
+        float(model.dof_armature[dof]),
         model.qpos0[q : q + size].copy(),
         model.qpos_spring[q : q + size].copy(),
     )

@@ -25,8 +25,8 @@ _WANTED = "one joint, or some that make one: independent hinges and slides in a 
 class MjcfJoint:
     """A joint of MuJoCo: `kind` free, ball, slide or hinge; `anchor`, `axis` `(3,)` in the body's frame.
 
-    `damping`, `friction` (loss), `stiffness` per coordinate; `q0`, `rest`: coordinates at zero motion and of the
-    spring, as MuJoCo counts them.
+    `damping`, `friction` (loss), `stiffness`, `armature` per coordinate; `q0`, `rest`: coordinates at zero motion and
+    of the spring, as MuJoCo counts them.
     """
 
     name: str
@@ -36,6 +36,7 @@ class MjcfJoint:
     damping: float
     friction: float
     stiffness: float
+    armature: float
     q0: np.ndarray
     rest: np.ndarray
 
@@ -44,6 +45,12 @@ def joint_between(parent: str, child: str, place: np.ndarray, joints: list[MjcfJ
     """The joint that holds the body `child` at `place` `(4, 4)` in its parent. Raises `ModelError`."""
     for joint in joints:
         notes += _reading_notes(joint)
+    made = _joint_of(parent, child, place, joints, notes)
+    notes += [f"joint {joint.name}: {_rotor_note(joint, made.type)}" for joint in joints if joint.armature]
+    return made
+
+
+def _joint_of(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoint], notes: list[str]) -> ModelJoint:
     match [joint.kind for joint in joints]:
         case []:
             return ModelJoint(f"{child}_fixed", "fixed", parent, child, place)
@@ -75,11 +82,18 @@ def _reading_notes(joint: MjcfJoint) -> list[str]:
     return [f"joint {joint.name}: {note}" for note in notes]
 
 
+def _rotor_note(joint: MjcfJoint, made: str) -> str:
+    """A free joint's velocities turn with its body here; MuJoCo adds the inertia to those along the world's axes."""
+    if made == "free":
+        return f"ARMATURE {joint.armature:g} of a free joint: NOT simulated"
+    return f"armature {joint.armature:g}: simulated, as the inertia of its rotor"
+
+
 def _free(child: str, joint: MjcfJoint, notes: list[str]) -> ModelJoint:
     """A free joint, whose coordinates are the body's pose in the world, as MuJoCo's are."""
     if joint.stiffness:
         notes.append(f"joint {joint.name}: stiffness {joint.stiffness:g} of a free joint: not simulated")
-    values = _group_forces(dataclasses.replace(joint, stiffness=0.0))
+    values = _group_forces(dataclasses.replace(joint, stiffness=0.0, armature=0.0))
     return ModelJoint(joint.name, "free", GROUND, child, values=values, q=joint.q0)
 
 
@@ -100,8 +114,10 @@ def _at(
 
 
 def _forces(joints: list[MjcfJoint], signs: list[float]) -> dict[str, Any]:
-    """Spring and friction of coordinates that are those of `joints`, each times its sign."""
+    """Spring, friction and rotors of coordinates that are those of `joints`, each times its sign."""
     values: dict[str, Any] = {}
+    if any(joint.armature for joint in joints):
+        values["armature"] = [joint.armature for joint in joints]
     if any(joint.stiffness for joint in joints):
         rest = [sign * float(joint.rest[0] - joint.q0[0]) for sign, joint in zip(signs, joints, strict=True)]
         values["spring"] = {"stiffness": [joint.stiffness for joint in joints], "rest": rest}
@@ -111,8 +127,8 @@ def _forces(joints: list[MjcfJoint], signs: list[float]) -> dict[str, Any]:
 
 
 def _group_forces(joint: MjcfJoint) -> dict[str, Any]:
-    """Spring and friction of a ball or free joint, equal in all directions."""
-    values: dict[str, Any] = {}
+    """Spring, friction and rotor of a ball or free joint, equal in all directions."""
+    values: dict[str, Any] = {"armature": joint.armature} if joint.armature else {}
     if joint.stiffness:
         values["spring"] = {"stiffness": joint.stiffness, "rest": joint.rest}
     friction = {"viscous": joint.damping, "coulomb": joint.friction}
@@ -122,7 +138,7 @@ def _group_forces(joint: MjcfJoint) -> dict[str, Any]:
 
 def _of_several(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoint], notes: list[str]) -> ModelJoint:
     kinds = [joint.kind for joint in joints]
-    made, loaded = None, any(joint.damping or joint.friction or joint.stiffness for joint in joints)
+    made, loaded = None, any(j.damping or j.friction or j.stiffness or j.armature for j in joints)
     match kinds:
         case ["hinge", "hinge"]:
             point = _meeting_point(joints)

@@ -58,8 +58,6 @@ def _joint_notes(model: Any, joint_names: list[str]) -> Iterator[str]:
         if model.jnt_actfrclimited[i]:
             low, high = model.jnt_actfrcrange[i]
             yield f"{name}: actuatorfrcrange {low:g} to {high:g}: not enforced"
-        if model.dof_armature[dof]:
-            yield f"{name}: ARMATURE {model.dof_armature[dof]:g}, an inertia of its rotor: NOT simulated"
         if np.any(model.dof_dampingpoly[dof]) or np.any(model.jnt_stiffnesspoly[i]):
             yield f"{name}: damping or stiffness beyond the linear term: not simulated"
         if model.jnt_springyield[i]:

@@ -30,8 +30,8 @@ class ModelJoint:
     """A joint between links, or the ground and a link.
 
     `type` as in a config; `parent_frame`, `child_frame`: poses `(4, 4)` of the joint frame in the links' frames;
-    `values`: `axis`, `axis2`, `spring`, `friction` as `Mechanism.add_joint` takes them; `q`: initial coordinates, None
-    for zero motion.
+    `values`: `axis`, `axis2`, `spring`, `friction`, `armature` as `Mechanism.add_joint` takes them; `q`: initial
+    coordinates, None for zero motion.
     """
 
     name: str

@@ -16,6 +16,7 @@ from jmbs.io.models.frames import make_pose, rotation_from_rpy
 from jmbs.io.models.missing import missing_package
 from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelTree
 from jmbs.io.models.urdf_notes import joint_notes, take_unused
+from jmbs.io.models.urdf_rotors import take_rotors
 from jmbs.library.mechanics import LARGEST, nearest
 
 _TYPES = {
@@ -35,6 +36,7 @@ def read_urdf(file: Path, robot: ElementTree.Element, root: str) -> ModelTree:
     Raises `ConfigError`, with XML tags and names as path.
     """
     tree = ModelTree(robot.get("name") or file.stem)
+    rotors = take_rotors(file, robot, tree.notes)
     take_unused(robot, tree.notes)
     links = [_parse(file, "Link", node, tree.notes) for node in robot.findall("link")]
     joints = [_parse(file, "Joint", node, tree.notes) for node in robot.findall("joint")]
@@ -43,7 +45,7 @@ def read_urdf(file: Path, robot: ElementTree.Element, root: str) -> ModelTree:
             raise ConfigError(file, f"link/{link.name}", "two links of that name", "each name only once")
         tree.links[link.name] = _link(file, link, tree.notes)
     for joint in _parents_first(file, tree.links, joints):
-        tree.joints.append(_joint(file, joint))
+        tree.joints.append(_joint(file, joint, rotors.get(joint.name, 0.0)))
         tree.notes += joint_notes(joint)
     tree.gears = _gears(file, joints, tree.notes)
     _hang_on_ground(tree, root)
@@ -130,7 +132,7 @@ def _link(file: Path, link: Any, notes: list[str]) -> ModelLink:
     return ModelLink(link.name, path, mass, origin[:3, 3], turn @ inertia @ turn.T)
 
 
-def _joint(file: Path, joint: Any) -> ModelJoint:
+def _joint(file: Path, joint: Any, armature: float) -> ModelJoint:
     path = f"joint/{joint.name}"
     if joint.type not in _TYPES:
         raise ConfigError(file, path, f"type {joint.type}", f"one of {', '.join(_TYPES)}")
@@ -149,6 +151,7 @@ def _joint(file: Path, joint: Any) -> ModelJoint:
                 raise ConfigError(file, f"{path}/dynamics", value, "damping and friction that are not negative")
         given = {key: value for key, value in friction.items() if value}
         values |= {"friction": given} if given else {}
+    values |= {"armature": armature} if armature else {}
     frame = _origin(file, path, joint.origin)
     return ModelJoint(joint.name, kind, joint.parent, joint.child, frame, values=values)
 

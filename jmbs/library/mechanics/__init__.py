@@ -99,6 +99,7 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_body,
     reduced_momentum,
 )
+from jmbs.library.mechanics.rotor import RotorInertia, RotorRate, rotor_momentum
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
@@ -157,6 +158,8 @@ __all__ = [
     "ReducedKineticEnergy",
     "ReducedLiePoisson",
     "Roller",
+    "RotorInertia",
+    "RotorRate",
     "Rule",
     "SimulationSpec",
     "SurfaceMotion",
@@ -209,6 +212,7 @@ __all__ = [
     "resultant_torque",
     "rigid_body",
     "rolling",
+    "rotor_momentum",
     "show",
     "spring_damper",
     "two_body_system",

@@ -18,6 +18,7 @@ from jmbs.library.mechanics.elements import LineOfAction, ThermalStore
 from jmbs.library.mechanics.gear import Gear, gear_closure_between
 from jmbs.library.mechanics.joint import Ground, HolonomicConstraint, Offset, joint_closure_between
 from jmbs.library.mechanics.reduced_body import Inclusion, ReducedCoupling, ReducedKineticEnergy
+from jmbs.library.mechanics.rotor import RotorRate
 from jmbs.library.mechanics.velocity_constraints import Contact, NoSlide, NoSlip, Perpendicular
 from jmbs.library.thermal import Conduction
 from jmbs.lie import AbstractGroup
@@ -58,7 +59,7 @@ class JointCoordinates(NamedTuple):
 class FoundJoint:
     """A joint from `parent` to `child`, names of bodies or "ground". `type` as configs spell it, or the name of a
     user's class. Paths of its `constraint` and of its `offsets` on the bodies; junctions of its `coordinates`, elements
-    of `group`, and of its `rates`; `names` of both."""
+    of `group`, and of its `rates`; `names` of both. `rotor`: junction of its rotors' momentum, None without any."""
 
     name: str
     type: str
@@ -70,6 +71,7 @@ class FoundJoint:
     rates: str
     group: AbstractGroup
     names: JointCoordinates
+    rotor: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,6 +230,7 @@ def _joint(at: Junctions, path: str, bodies: dict[str, str]) -> FoundJoint | Non
         return None
     offsets, (parent, child) = found
     name, motion = path.removesuffix("/hc"), at.flat.components[path].motion
+    rotor = at.instance(at.name[path, "p_r"], RotorRate)
     return FoundJoint(
         name=name,
         type=motion.name if type(motion).__module__.startswith("jmbs.lie.") else type(motion).__name__,
@@ -239,6 +242,7 @@ def _joint(at: Junctions, path: str, bodies: dict[str, str]) -> FoundJoint | Non
         rates=at.name[path, "p_r"],
         group=motion.group,
         names=_coordinates(name, motion),
+        rotor=None if rotor is None else at.name[rotor[0], "p"],
     )
 
 

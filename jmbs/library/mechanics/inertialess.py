@@ -118,7 +118,7 @@ def _check_joint(spec: JointSpec, end: str, body: BodySpec) -> None:
 
 
 def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
-    """Samples `(n, k)` of the generalised forces of spring, friction and actuation."""
+    """Samples `(n, k)` of the generalised forces of spring, friction, rotor and actuation."""
     group, forces = motion.group, {}
     potential, friction = parts.joint_potential(motion, spec), parts.joint_friction(motion, spec)
     if isinstance(potential, JointPotential):
@@ -128,6 +128,8 @@ def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
         k = group.dim
         efforts = {"p_r": jnp.linspace(0.5, 1.5, k), "s": jnp.zeros(1)}
         forces["friction"] = np.asarray(friction.onsager({}, Efforts(efforts, jnp.asarray(300.0))))[:k, :k]
+    if spec.armature is not None:
+        forces["armature"] = np.diag(spec.armature)
     if spec.actuation is not None:
         rows = spec.actuation.values if isinstance(spec.actuation, TableSpec) else spec.actuation
         forces["actuation"] = np.atleast_2d(rows)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
+
+if TYPE_CHECKING:
+    from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
 
 TWIST = momentum_quantity(SE3)
 
@@ -201,8 +204,9 @@ def joint(
     potential: JointPotential | JointLaw | NoPotential,
     friction: Friction | ViscousFriction | TemperatureDependentFriction,
     heats_environment: bool = True,
+    rotor: tuple[RotorInertia, RotorRate] | None = None,
 ) -> System:
-    """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`.
+    """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`, with a rotor also `ri, rr`.
 
     Outer ports: `p1`, `p2` (momenta of the bodies), `q1`, `q2` (states of bodies on SO(3)xR3 only), `p_r` (actuation),
     and `s` where friction heats something other than its own environment box.
@@ -225,6 +229,10 @@ def joint(
         "p2": "o2.p",
         "s": "mf.s",
     }
+    if rotor is not None:
+        boxes |= dict(zip(("ri", "rr"), rotor, strict=True))
+        junctions["p_r"] += " rr.p_r"
+        junctions["rotor"] = "ri.p rr.p"
     outer = {"p1": "p1", "p2": "p2", "p_r": "p_r"}
     for number, offset in (("1", offset1), ("2", offset2)):
         if "q" in offset.ports:

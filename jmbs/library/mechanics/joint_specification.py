@@ -1,4 +1,4 @@
-"""The validated description of a joint with its spring, friction and actuation."""
+"""The validated description of a joint with its spring, friction, actuation and rotor."""
 
 from __future__ import annotations
 
@@ -195,6 +195,21 @@ def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> Fricti
     )
 
 
+def _armature(path: str, armature: Any, size: int) -> np.ndarray | None:
+    """One inertia per coordinate, None where all of them are zero."""
+    found = checks.per_coordinate_non_negative(path, armature, size)
+    return found if np.any(found) else None
+
+
+def require_rotors(path: str, armature: Any, with_rotor: Sequence[int]) -> None:
+    """Refuses inertias that add or remove a rotor: which there are is decided when a model is built. `ModelError`."""
+    values = checks.per_coordinate_non_negative(path, armature, np.size(armature))
+    if not np.array_equal(np.flatnonzero(values), with_rotor):
+        alone = len(values) == len(with_rotor)
+        which = "" if alone else f" for the coordinates {', '.join(map(str, with_rotor))}, zero for others"
+        raise ModelError(path, checks.show(armature), f"positive numbers{which}: which rotors there are is fixed")
+
+
 def require_static(path: str, static: Any, coulomb: Any) -> None:
     """Refuses static friction below Coulomb's. Raises `ModelError`."""
     if np.any(np.asarray(static) < np.asarray(coulomb)):
@@ -233,7 +248,8 @@ class JointSpec:
     `type` is one of `JOINT_DIMENSIONS`, or given as an object with `group` and `inclusion`, kept as `motion`, whose
     class name `type` then is. `axis` and `axis2` `(3,)` are of unit length, in the joint frame, None where they have
     no meaning; the default axis is z. `pitch` m/rad, screw only. `motions`: those of a composite joint, nearest to the
-    parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity.
+    parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity. `armature`: `(k,)` kg m^2
+    or kg, inertia of rotors that turn with the joint, zero where there is none, None where there is none at all.
 
     Raises `ModelError` with paths below `joints/<name>`.
     """
@@ -251,6 +267,7 @@ class JointSpec:
     friction: FrictionSpec | None = None
     actuation: np.ndarray | TableSpec | None = None
     motions: Any = None
+    armature: Any = None
     motion: Any = dataclasses.field(default=None, init=False)
     dimension: int = dataclasses.field(default=0, init=False)
 
@@ -302,9 +319,9 @@ class JointSpec:
         return values
 
     def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
-        """Spring, friction and actuation, all acting on the joint velocity."""
+        """Spring, friction, actuation and rotor, all acting on the joint velocity."""
         if size == 0:
-            for key in ("spring", "friction", "actuation"):
+            for key in ("spring", "friction", "actuation", "armature"):
                 if getattr(self, key) is not None:
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
@@ -318,7 +335,13 @@ class JointSpec:
             "actuation": None
             if self.actuation is None
             else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
+            "armature": None if self.armature is None else _armature(f"{path}/armature", self.armature, size),
         }
+
+    @property
+    def with_rotor(self) -> tuple[int, ...]:
+        """The coordinates that have a rotor, by number."""
+        return () if self.armature is None else tuple(np.flatnonzero(self.armature).tolist())
 
     def initial_values(self, path: str, q: Any, v: Any) -> dict[str, Any]:
         """Checked initial `q`, an array or a `Guess` of one, and `v` `(k,)`; see `check_coordinates`."""

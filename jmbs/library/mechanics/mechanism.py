@@ -147,11 +147,13 @@ class Mechanism:
         friction: Any = None,
         actuation: Any = None,
         motions: Any = None,
+        armature: Any = None,
     ) -> None:
         """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`."""
         spec = JointSpec(
             *(name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation),
             motions=motions,
+            armature=armature,
         )
         self._add("joints", self.joints, spec)
 

@@ -214,6 +214,9 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
         kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES.get(spec.type, "numbers")
         rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
     rows.extend(_friction_parameters(spec))
+    if spec.armature is not None:
+        rule = Rule("armature", detail=(spec.with_rotor,))
+        rows.append(Parameter(f"{name}/armature", "kg m^2 or kg", ((f"{name}/ri", "armature"),), rules=(rule,)))
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
         place = (f"{name}/actuation", "value")
         rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))

@@ -25,6 +25,7 @@ from jmbs.library.mechanics.friction import (
 from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
 from jmbs.library.mechanics.reduced_body import reduced_body
+from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
 from jmbs.library.mechanics.velocity_constraints import (
     NoSlide,
     Perpendicular,
@@ -114,14 +115,22 @@ def composite_motion(motions: Sequence[MotionSpec]) -> Composite:
 
 
 def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
-    """A joint with its offsets, spring and friction."""
+    """A joint with its offsets, spring, friction and rotor."""
     motion = motion_of(spec)
     offsets = []
     for body, frame in ((spec.parent, spec.parent_frame), (spec.child, spec.child_frame)):
         group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
         offsets.append(Offset(array(frame.position), array(frame.quaternion), group))
     heats = spec.friction is None or spec.friction.heats == "environment"
-    return joint(motion, offsets[0], offsets[1], joint_potential(motion, spec), joint_friction(motion, spec), heats)
+    spring, friction = joint_potential(motion, spec), joint_friction(motion, spec)
+    return joint(motion, offsets[0], offsets[1], spring, friction, heats, joint_rotor(motion, spec))
+
+
+def joint_rotor(motion, spec: JointSpec) -> tuple[RotorInertia, RotorRate] | None:
+    """The inertia of the joint's rotors and what turns them, None where there is none."""
+    if spec.armature is None:
+        return None
+    return RotorInertia(array(spec.armature), spec.with_rotor), RotorRate(spec.with_rotor, motion.group)
 
 
 def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPotential:

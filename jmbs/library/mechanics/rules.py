@@ -21,6 +21,7 @@ from jmbs.library.mechanics.joint_specification import (
     pose_coordinates,
     require_apart,
     require_independent,
+    require_rotors,
     require_static,
 )
 from jmbs.library.mechanics.specification import TRIANGLE_TOLERANCE, inertia_matrix
@@ -154,6 +155,11 @@ def _are_independent(
     return independence(motion, jnp.asarray(0.7 + 0.4 * np.arange(len(turning)), axes.dtype)) > SMALLEST_VOLUME
 
 
+def _are_rotors(armature: Float[Array, " k"], with_rotor: tuple[int, ...]) -> Bool[Array, ""]:
+    turns = np.isin(np.arange(len(armature)), with_rotor)
+    return jnp.all(jnp.where(turns, armature > 0, armature == 0))
+
+
 def _is_within(rate: Float[Array, "3"], normal: Float[Array, "3"], key: str) -> Bool[Array, ""]:
     length = jnp.sqrt(jnp.sum(normal**2))
     beyond = jnp.abs(rate @ normal)[None] if key == "velocity" else jnp.abs(jnp.cross(rate, normal))
@@ -175,6 +181,7 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
         lambda given: checks.non_negative_matrix(given.path, given.value, np.size(given.value)),
         lambda x: jnp.all(x >= -_matrix_tolerance(x) * jnp.max(jnp.abs(x))),
     ),
+    "armature": (lambda given: require_rotors(given.path, given.value, given.detail[0]), _are_rotors),
     "inertia": (lambda given: inertia_matrix(given.path, given.value), _is_inertia),
     "bounds": (_bounds, lambda x, low, high: jnp.all((x >= low) & (x <= high))),
     "direction": (lambda given: checks.direction(given.path, given.value), _has_length),

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from quick import quick_jit
 
 import jmbs
 from jmbs.io import read_model
@@ -119,7 +121,6 @@ def load_both(name: str, fixed: str = "merge", gears: bool = False) -> tuple[jmb
     # Contacts and limits are noted, not simulated; equalities have tests of their own.
     off = mujoco.mjtDisableBit
     m.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_EQUALITY
-    m.dof_armature[:] = 0  # noted, not simulated
     return mechanism, jmbs.compile(mechanism), m, mujoco.MjData(m)
 
 
@@ -187,11 +188,16 @@ def test_all_joints_of_mjcf():
         assert_same_motions(mechanism, model, m, d, translated(values, {"crank": "crank_joint"}))
 
 
-def exact_accelerations(m: Any, d: Any) -> np.ndarray:
-    """Accelerations under hard equalities, from MuJoCo's mass matrix, forces and Jacobian: it solves for soft ones."""
+def mass_matrix(m: Any, d: Any) -> np.ndarray:
     mass = np.zeros((m.nv, m.nv))
     for column, unit in zip(mass, np.eye(m.nv), strict=True):
         mujoco.mj_mulM(m, d, column, unit)
+    return mass
+
+
+def exact_accelerations(m: Any, d: Any) -> np.ndarray:
+    """Accelerations under hard equalities, from MuJoCo's mass matrix, forces and Jacobian: it solves for soft ones."""
+    mass = mass_matrix(m, d)
     J, rate = jacobian(m, d, 0.0), (jacobian(m, d, 1e-5) - jacobian(m, d, -1e-5)) @ d.qvel / 2e-5
     saddle = np.block([[mass, J.T], [J, np.zeros((len(J), len(J)))]])
     force = d.qfrc_passive - d.qfrc_bias
@@ -254,3 +260,64 @@ def test_gears(name, count):
     values = translated(joint_values(m, d), {"wheel": "wheel_joint"})
     for body, motion in of_jmbs(mechanism, model, values).items():
         assert_equal(motion, of_mujoco(m, d, body, True))
+
+
+EXACT = 1e-10
+
+
+def dof_numbers(model: Any, m: Any) -> np.ndarray:
+    """MuJoCo's number of each velocity here."""
+    names, counts = [joint for joint, _ in model.velocity_names], {}
+    found = []
+    for name in names:
+        found.append(m.joint(name.removesuffix("_joint")).dofadr[0] + counts.get(name, 0))
+        counts[name] = counts.get(name, 0) + 1
+    return np.array(found)
+
+
+@quick_jit
+def equations(model: Any, state: Any) -> Any:
+    return model.mass_matrix(state), model.forward_dynamics(jnp.zeros(()), state)
+
+
+def assert_same_equations(model: Any, m: Any, d: Any, accelerations: np.ndarray, values: dict[str, np.ndarray]) -> None:
+    """In velocities that both have: a free joint's are not along the same axes."""
+    changed = model.with_parameters(values)
+    M, dv = equations(changed, changed.initial_state())
+    order = dof_numbers(model, m)
+    same = np.isin(m.jnt_type[m.dof_jntid[order]], mujoco.mjtJoint.mjJNT_FREE, invert=True)
+    order, M, dv = order[same], M[np.ix_(same, same)], dv[same]
+    mass, wanted = mass_matrix(m, d)[np.ix_(order, order)], accelerations[order]
+    np.testing.assert_allclose(M, mass, rtol=0, atol=EXACT * np.max(np.abs(mass)))
+    np.testing.assert_allclose(dv, wanted, rtol=0, atol=EXACT * np.max(np.abs(wanted)))
+    assert np.max(np.abs(M - mass + np.diag(m.dof_armature[order]))) > 0.01 * np.max(np.abs(mass))
+
+
+@pytest.mark.parametrize("gears", [False, True])
+def test_rotors_of_a_tree(gears: bool):
+    mechanism, model, m, d = load_both("geared.xml", gears=gears)
+    assert np.all(m.dof_armature > 0) and bool(mechanism.gears) == gears
+    rng = np.random.default_rng(6)
+    d.qpos[:], d.qvel[:] = rng.normal(size=m.nq), rng.normal(size=m.nv)
+    if gears:
+        with_equalities(mechanism, model, m, d)
+        mujoco.mj_forward(m, d)
+        J = d.efc_J.reshape(-1, m.nv).copy()
+        d.qpos[:] -= np.linalg.pinv(J) @ d.efc_pos
+        d.qvel[:] -= np.linalg.pinv(J) @ J @ d.qvel
+    mujoco.mj_forward(m, d)
+    wanted = exact_accelerations(m, d) if gears else d.qacc.copy()
+    assert_same_equations(model, m, d, wanted, translated(joint_values(m, d), {}))
+
+
+@pytest.mark.slow
+def test_rotors_of_a_loop():
+    """A four-bar that starts to fall sideways, with rotors on its cranks, and on a ball."""
+    mechanism, model, m, d = with_equalities(*load_both("four_bar.xml"))
+    mujoco.mj_resetData(m, d)
+    d.eq_active[2:], m.opt.gravity[:] = 0, [3.0, 2.0, -9.0]
+    mujoco.mj_forward(m, d)
+    assert model.tree.closing is not None and model.tree.rotors is not None
+    values = translated(joint_values(m, d), {"left": "left_joint", "right": "right_joint"})
+    values["gravity"] = m.opt.gravity.copy()
+    assert_same_equations(model, m, d, exact_accelerations(m, d), values)

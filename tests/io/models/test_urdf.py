@@ -127,6 +127,50 @@ def test_friction_is_coulomb(tmp_path: Path):
     assert (friction.coulomb, friction.viscous) == ([0.2], [0.0])
 
 
+TRANSMISSION = """<transmission name="t"><joint name="{joint}"/><actuator name="m">
+<mechanicalReduction>{reduction}</mechanicalReduction><{tag}>{inertia}</{tag}></actuator></transmission>"""
+
+
+def with_motors(tmp_path: Path, kind: str, more: str = "", **values: object) -> Any:
+    """One joint with a transmission, and `more`."""
+    one_joint(tmp_path, "", kind)
+    file, given = tmp_path / "one.xml", {"joint": "j", "reduction": -50, "inertia": 2e-4, "tag": "motorInertia"}
+    motors = TRANSMISSION.format(**given | values) + more
+    file.write_text(file.read_text().replace("</robot>", f"{motors}</robot>"))
+    return read_model(file)
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+def test_a_joint_feels_rotors_by_the_squared_reduction(tmp_path: Path, kind: str):
+    drake = '<transmission name="u"><joint name="j"/><actuator name="m"><rotor_inertia value="0.1"/></actuator>'
+    model = with_motors(tmp_path, kind, f"{drake}</transmission>")
+    np.testing.assert_allclose(model.mechanism.joints["j"].armature, [2e-4 * 50**2 + 0.1], rtol=1e-15)
+    rotor = "rotor inertia 0.0002 behind a reduction of -50"
+    assert f"transmission t: {rotor}: simulated, as armature 0.5 of joint j" in model.notes
+    assert "TRANSMISSIONS" not in model.left_out
+
+
+@pytest.mark.parametrize("kind, tag", [("floating", "motorInertia"), ("revolute", "otherInertia")])
+def test_other_rotors_are_noted(tmp_path: Path, kind: str, tag: str):
+    model = with_motors(tmp_path, kind, tag=tag)
+    assert "transmission t: not simulated" in model.notes and "TRANSMISSIONS" in model.left_out
+
+
+@pytest.mark.parametrize(
+    "values, path",
+    [
+        ({"inertia": -1}, "transmission/t/motorInertia"),
+        ({"inertia": "big"}, "transmission/t/motorInertia"),
+        ({"inertia": 1e30, "reduction": 1e10}, "transmission/t/actuator"),
+        ({"reduction": "nan"}, "transmission/t/mechanicalReduction"),
+        ({"joint": "i"}, "transmission/t/joint"),
+    ],
+)
+def test_wrong_rotors_are_refused(tmp_path: Path, values: dict[str, Any], path: str):
+    with pytest.raises(ConfigError, match=path):
+        with_motors(tmp_path, "revolute", **values)
+
+
 def test_a_planar_joint_moves_across_its_axis(tmp_path: Path):
     joint = one_joint(tmp_path, '<axis xyz="0 0 2"/>', "planar").mechanism.joints["j"]
     assert joint.type == "planar" and list(joint.axis) == [0, 0, 1]
