@@ -267,6 +267,7 @@ class ConstraintSection(Section):
     offset: Number | None = None
     coordinate: Whole | None = None
     driver_coordinate: Whole | None = None
+    joints: Annotated[dict[str, NumberOrList], NamedParts] | None = None
 
 
 class ConnectionSection(Section):

@@ -111,11 +111,9 @@ def _start(model: Model) -> tuple[Array, ...]:
     before, after = ([component(dae, joint.offsets[end]).frame for joint in parts.joints] for end in (0, 1))
     q = [_element(model, joint, states) for joint in parts.joints]
     for step in layout.gear_steps:
-        gear, ends = component(dae, step.gear), (q[step.driver], q[step.joint])
-        if step.forward:
-            q[step.joint] = gear.following(*ends)
-        else:
-            q[step.driver] = gear.leading(*ends)
+        gear = component(dae, step.gear)
+        moved, _ = gear.ends[step.end]
+        q[step.joints[moved]] = gear.solved_for(step.end, [q[joint] for joint in step.joints])
     poses = place_along_joints(layout.placement, motions, before, after, q, _given_poses(model, states), model.dtype)
     for body, pose in zip(parts.bodies, poses, strict=True):
         state = state.replace(body.pose, pose)

@@ -10,6 +10,7 @@ import numpy as np
 
 from jmbs.ephs import Role
 from jmbs.errors import AssemblyError
+from jmbs.library.mechanics import FoundGear
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.misses import chosen_by_assembly
@@ -31,7 +32,9 @@ def describe(model: Model) -> str:
     for joint in parts.joints:
         ends, k = f"{joint.parent} -> {joint.child}", joint.group.dim
         lines.append(f"  joint {joint.name}: {joint.type}, {ends}, {k} free, {6 - k} constrained")
-    lines += [f"  constraint {entry.name}: {len(entry.multipliers)} rows" for entry in parts.constraints]
+    relations = {gear.name: f", {_relation(model, gear)}" for gear in parts.gears}
+    for entry in parts.constraints:
+        lines.append(f"  constraint {entry.name}: {len(entry.multipliers)} rows{relations.get(entry.name, '')}")
     lines += [f"  system {name}" for name in layout.systems]
     lines += [f"  element {name}" for name in (*(e.name for e in parts.elements), *parts.conductions)]
     lines += [f"  store {name}" for name in parts.stores]
@@ -57,6 +60,18 @@ def describe(model: Model) -> str:
         lines.append(f"branch: assembly chose {where}; a guess of q chooses another")
     lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
     return "\n".join(lines)
+
+
+def _relation(model: Model, gear: FoundGear) -> str:
+    """The relation of a gear's coordinates: `2 wrist/pitch - 0.5 motor/angle = 0.1`."""
+    found = component(model.dae, gear.name)
+    names = {joint.joint: joint.q_names for joint in model.layout.coordinates}
+    terms = [
+        f"{'-' if c < 0 else '+'} {abs(c):g} {joint}/{names[joint][number]}"
+        for c, (joint, number) in zip(np.asarray(found.coefficients), gear.ends, strict=True)
+        if c
+    ]
+    return f"{' '.join(terms).removeprefix('+ ')} = {float(found.offset):g}"
 
 
 def _tree_lines(model: Model) -> list[str]:

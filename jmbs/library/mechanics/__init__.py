@@ -42,6 +42,7 @@ from jmbs.library.mechanics.elements import (
 )
 from jmbs.library.mechanics.find import (
     FoundBody,
+    FoundGear,
     FoundJoint,
     JointCoordinates,
     MechanicalParts,
@@ -70,6 +71,7 @@ from jmbs.library.mechanics.joint import (
     joint_residual,
     relative_momentum,
 )
+from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
@@ -91,6 +93,7 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_body,
     reduced_momentum,
 )
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
@@ -109,12 +112,14 @@ __all__ = [
     "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
     "LARGEST",
+    "JointRelation",
     "JointSpec",
     "STANDARD_GRAVITY",
     "CentreOfForce",
     "Contact",
     "ForceDistribution",
     "FoundBody",
+    "FoundGear",
     "FoundJoint",
     "Friction",
     "Gear",
@@ -147,6 +152,7 @@ __all__ = [
     "ReducedCoupling",
     "ReducedKineticEnergy",
     "ReducedLiePoisson",
+    "RelationSpec",
     "Roller",
     "Rule",
     "SimulationSpec",

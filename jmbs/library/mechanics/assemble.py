@@ -64,9 +64,9 @@ def build(mechanism: Mechanism) -> System:
         closures.extend(constraint_closures(spec))
     for name, spec in mechanism.gears.items():
         boxes[name] = gear_system(mechanism, spec)
-        for key, joint, _ in spec.ends:
-            wiring.connect(f"{joint}.p_r", f"{name}.p_{key}")
-        closures.append(gear_closure(name, spec.driver, spec.joint))
+        for port, joint in spec.ports.items():
+            wiring.connect(f"{joint}.p_r", f"{name}.{port}")
+        closures.append(gear_closure(name, *spec.ports.values()))
     drives = {**_actuations(mechanism), **_loads(mechanism), **_surfaces(mechanism)}
     for name, force in mechanism.forces.items():
         body = mechanism.bodies[force.body]

@@ -13,6 +13,7 @@ from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.composition import ConnectionSpec
 from jmbs.library.mechanics.constraint_specification import CONSTRAINT_TYPES, GEAR, ConstraintSpec
 from jmbs.library.mechanics.gear_specification import GearSpec
+from jmbs.library.mechanics.relation_specification import RelationSpec, make_gear
 from jmbs.library.mechanics.specification import (
     BodySpec,
     ConductionSpec,
@@ -73,7 +74,7 @@ class Mechanism:
         self.elements: dict[str, SpringDamperSpec] = {}
         self.forces: dict[str, ForceSpec] = {}
         self.constraints: dict[str, ConstraintSpec] = {}
-        self.gears: dict[str, GearSpec] = {}
+        self.gears: dict[str, GearSpec | RelationSpec] = {}
         self.stores: dict[str, StoreSpec] = {}
         self.conductions: dict[str, ConductionSpec] = {}
         self.systems: dict[str, Any] = {}
@@ -181,7 +182,7 @@ class Mechanism:
 
     def add_constraint(self, name: str, type: str, body: str | None = None, **values: Any) -> None:
         """Adds a constraint beyond joints: on the velocity of a body, `values` as `ConstraintSpec` names them by type,
-        or between two joints, `type` gear, `values` as `GearSpec` names them.
+        or between joints, `type` gear, `values` as `GearSpec` or `RelationSpec` name them.
 
         A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane.
 
@@ -189,11 +190,12 @@ class Mechanism:
         mechanism.add_constraint("edge", "no_slide", "skate", direction=[0, 1, 0])
         mechanism.add_constraint("table", "rolling", "ball", radius=0.1, plane={"angular_velocity": [0, 0, 2.0]})
         mechanism.add_constraint("mesh", "gear", joint="output", driver="input", ratio=-0.5)
+        mechanism.add_constraint("differential", "gear", joints={"pitch": 2.0, "left": -1.0, "right": -1.0})
         ```
         """
         path = f"constraints/{checks.name(f'constraints/{name}', name)}"
         if checks.choice(f"{path}/type", type, CONSTRAINT_TYPES) == GEAR:
-            self._add("constraints", self.gears, GearSpec.make(name, {"body": body} | values))
+            self._add("constraints", self.gears, make_gear(name, {"body": body} | values))
             return
         if body is None:
             raise ModelError(f"{path}/body", "nothing", "the name of a body")

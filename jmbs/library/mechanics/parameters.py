@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from jmbs.library.mechanics.checks import is_law
-from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.rules import Rule
 
 if TYPE_CHECKING:
@@ -77,8 +76,9 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
         table.append(_parameter(f"{name}/conductance", "W/K", (name, "conductance"), "non-negative number"))
     for spec in mechanism.constraints.values():
         table.extend(_constraint_parameters(spec))
-    for name in mechanism.gears:
-        table.extend(_parameter(f"{name}/{key}", unit, (name, key), "number") for key, unit in UNITS.items())
+    for name, gear in mechanism.gears.items():
+        for key, (unit, kind) in gear.parameters.items():
+            table.append(_parameter(f"{name}/{key}", unit, (name, key), kind))
     for name in mechanism.stores:
         table.append(_parameter(f"{name}/capacity", "J/K", (name, "capacity"), "positive number"))
         table.append(_parameter(f"{name}/temperature", "K", (name, "temperature"), "positive number"))

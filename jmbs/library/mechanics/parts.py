@@ -23,7 +23,9 @@ from jmbs.library.mechanics.friction import (
 )
 from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
+from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.reduced_body import reduced_body
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.velocity_constraints import (
     NoSlide,
     Perpendicular,
@@ -199,8 +201,11 @@ def constraint_closures(spec: ConstraintSpec) -> tuple[Closure, ...]:
             return ()
 
 
-def gear_system(mechanism: Mechanism, spec: GearSpec) -> Gear:
-    """A gear between two joints."""
+def gear_system(mechanism: Mechanism, spec: GearSpec | RelationSpec) -> Gear | JointRelation:
+    """A gear between joints."""
+    if isinstance(spec, RelationSpec):
+        sizes = tuple(len(own) for own in spec.joints.values())
+        return JointRelation(array(spec.coefficients), array(spec.offset), sizes)
     (_, driver, first), (_, joint, second) = spec.ends
     sizes = mechanism.joints[driver].dimension, mechanism.joints[joint].dimension
     return Gear(array(spec.ratio), array(spec.offset), (first, second), sizes)
