@@ -180,6 +180,7 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
         None if section.friction is None else _given(section.friction),
         _source(f"{path}/actuation", section.actuation, folder),
         None if section.motions is None else [_given(motion) for motion in section.motions],
+        drive_value(f"{path}/motion", section.motion, folder),
     )
 
 

@@ -90,6 +90,9 @@ class Parts:
                 entry[key] = _changed(values, tuple(vars(values)))
         if spec.actuation is not None:
             entry["actuation"] = self._constant_or_table(f"{spec.name}_actuation", spec.actuation)
+        if spec.prescribed is not None:
+            path, original = f"joints/{spec.name}/motion", self._original("joints", spec.name, "motion")
+            entry["motion"] = self._drive(f"{spec.name}_motion", path, spec.prescribed, original)
         return entry
 
     def load(self, spec: Any) -> dict[str, Any]:

@@ -149,6 +149,7 @@ class JointSection(Section):
     spring: JointSpring | None = None
     friction: FrictionSection | None = None
     actuation: CoordinateSource | None = None
+    motion: DriveSource | None = None
     parameters: dict[str, Any] | None = None
 
 

@@ -135,5 +135,6 @@ def constraint_rank(model: Model, state) -> tuple[int, int]:
 
 
 def _residual(model: Model, state) -> float:
-    closures = eqx.filter_jit(lambda dae, x: dae.closures(x))(model.dae, to_internal(model.dae, state))
+    t0 = model.settings.t0
+    closures = eqx.filter_jit(lambda dae, x: dae.closures(x, t=t0))(model.dae, to_internal(model.dae, state))
     return float(np.max(np.abs(np.asarray(closures)), initial=0.0))

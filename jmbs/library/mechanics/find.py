@@ -17,6 +17,7 @@ from jmbs.library.mechanics.elements import LineOfAction, ThermalStore
 from jmbs.library.mechanics.gear import Gear, gear_closure_between
 from jmbs.library.mechanics.joint import Ground, HolonomicConstraint, Offset, joint_closure_between
 from jmbs.library.mechanics.joint_relation import JointRelation
+from jmbs.library.mechanics.prescribed_motion import PrescribedMotion
 from jmbs.library.mechanics.reduced_body import Inclusion, ReducedCoupling, ReducedKineticEnergy
 from jmbs.library.mechanics.velocity_constraints import Contact, NoSlide, NoSlip, Perpendicular
 from jmbs.library.thermal import Conduction
@@ -101,6 +102,14 @@ class FoundGear:
     measured: tuple[str, int]
 
 
+@dataclasses.dataclass(frozen=True)
+class FoundMotion:
+    """The prescribed motion of a `joint`, by the path of its component, which its `drive` has too."""
+
+    drive: str
+    joint: str
+
+
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class MechanicalParts:
@@ -113,6 +122,7 @@ class MechanicalParts:
     gears: tuple[FoundGear, ...] = ()
     stores: tuple[str, ...] = ()
     conductions: tuple[str, ...] = ()
+    motions: tuple[FoundMotion, ...] = ()
 
     def below(self, prefix: str) -> MechanicalParts:
         """Bodies and joints of the system whose paths begin with `prefix` (`arm/`), named as in it."""
@@ -144,15 +154,22 @@ def find_parts(flat: FlatSystem) -> MechanicalParts:
     joints = [j for path in of(HolonomicConstraint) if (j := _joint(at, path, at_velocity)) is not None]
     at_rates = {joint.rates: joint for joint in joints}
     gears = [g for path in of((Gear, JointRelation)) if (g := _gear(at, path, at_rates)) is not None]
+    driven = {path: at_rates.get(at.name[path, "p_joint"]) for path in of(PrescribedMotion)}
+    motions = tuple(FoundMotion(path, joint.name) for path, joint in driven.items() if joint is not None)
     lines = [e for path in of(LineOfAction) if (e := _element(at, path)) is not None]
     return MechanicalParts(
         tuple(bodies),
         tuple(joints),
         tuple(lines),
-        (*_constraints(paths), *(_gear_constraint(gear, joints) for gear in gears)),
+        (
+            *_constraints(paths),
+            *(_gear_constraint(gear, joints) for gear in gears),
+            *(_motion_constraint(motion, joints) for motion in motions),
+        ),
         tuple(gears),
         tuple(of(ThermalStore)),
         tuple(of(Conduction)),
+        motions,
     )
 
 
@@ -277,6 +294,15 @@ def _gear_constraint(gear: FoundGear, joints: list[FoundJoint]) -> FoundConstrai
     name, coordinate = gear.measured
     turns = next(joint.names.v_units[coordinate] for joint in joints if joint.name == name) == "rad/s"
     return FoundConstraint(gear.name, (gear.name,), ("torque" if turns else "force",))
+
+
+def _motion_constraint(motion: FoundMotion, joints: list[FoundJoint]) -> FoundConstraint:
+    """Its multipliers are forces and torques on the joint, with the names of its coordinates where it has several."""
+    names = next(joint.names for joint in joints if joint.name == motion.joint)
+    kinds = ["torque" if unit == "rad/s" else "force" for unit in names.v_units]
+    several = len(kinds) > 1
+    rows = tuple(f"{kind}_{name}" if several else kind for kind, name in zip(kinds, names.q_names, strict=True))
+    return FoundConstraint(motion.drive, (motion.drive,), rows)
 
 
 _MULTIPLIERS = {

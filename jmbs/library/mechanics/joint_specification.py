@@ -233,7 +233,8 @@ class JointSpec:
     `type` is one of `JOINT_DIMENSIONS`, or given as an object with `group` and `inclusion`, kept as `motion`, whose
     class name `type` then is. `axis` and `axis2` `(3,)` are of unit length, in the joint frame, None where they have
     no meaning; the default axis is z. `pitch` m/rad, screw only. `motions`: those of a composite joint, nearest to the
-    parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity.
+    parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity. `prescribed`: the motion
+    that the coordinates have, called `motion` in configs: `(k,)`, a table of k columns, or a function of time.
 
     Raises `ModelError` with paths below `joints/<name>`.
     """
@@ -251,6 +252,7 @@ class JointSpec:
     friction: FrictionSpec | None = None
     actuation: np.ndarray | TableSpec | None = None
     motions: Any = None
+    prescribed: Any = None
     motion: Any = dataclasses.field(default=None, init=False)
     dimension: int = dataclasses.field(default=0, init=False)
 
@@ -304,8 +306,9 @@ class JointSpec:
     def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
         """Spring, friction and actuation, all acting on the joint velocity."""
         if size == 0:
-            for key in ("spring", "friction", "actuation"):
+            for key in ("spring", "friction", "actuation", "prescribed"):
                 if getattr(self, key) is not None:
+                    key = "motion" if key == "prescribed" else key
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
         law = self.spring if checks.is_law(self.spring) else None
@@ -318,6 +321,9 @@ class JointSpec:
             "actuation": None
             if self.actuation is None
             else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
+            "prescribed": self.prescribed
+            if self.prescribed is None or callable(self.prescribed)
+            else constant_or_table(f"{path}/motion", self.prescribed, size, broadcast=True),
         }
 
     def initial_values(self, path: str, q: Any, v: Any) -> dict[str, Any]:

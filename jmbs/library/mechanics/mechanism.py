@@ -144,11 +144,16 @@ class Mechanism:
         friction: Any = None,
         actuation: Any = None,
         motions: Any = None,
+        motion: Any = None,
     ) -> None:
-        """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`."""
+        """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`.
+
+        `motion` prescribes where the joint is: numbers, a `TableSpec`, or a twice differentiable function of t (s).
+        """
         spec = JointSpec(
             *(name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation),
             motions=motions,
+            prescribed=motion,
         )
         self._add("joints", self.joints, spec)
 

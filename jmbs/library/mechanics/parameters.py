@@ -199,6 +199,14 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
         place = (f"{name}/actuation", "value")
         rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))
+    if callable(spec.prescribed):
+        path = f"{name}/motion"
+        for own in array_fields(spec.prescribed):
+            place = (path, f"position.{own}")
+            rows.append(Parameter(f"{path}/{own.replace('.', '/')}", "1", (place,), drive=True))
+    elif isinstance(spec.prescribed, np.ndarray):
+        place = (f"{name}/motion", "position.value")
+        rows.append(_parameter(f"{name}/motion", "rad or m", place, "numbers", drive=True))
     return rows
 
 

@@ -24,6 +24,7 @@ from jmbs.library.mechanics.friction import (
 from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
 from jmbs.library.mechanics.joint_relation import JointRelation
+from jmbs.library.mechanics.prescribed_motion import MOTION, PrescribedMotion
 from jmbs.library.mechanics.reduced_body import reduced_body
 from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.velocity_constraints import (
@@ -72,6 +73,8 @@ MOTIONS = {
     "free": lambda spec: Free(),
     "composite": lambda spec: composite_motion(spec.motions),
 }
+MOTION_PORTS = {"p_joint": "p_r", "p_drive": "p_m"}
+"""Junctions of a joint at which its prescribed motion stands."""
 DRY_GROUPS = {
     "spherical": ((0, 1, 2),),
     "planar": ((0, 1), (2,)),
@@ -121,7 +124,10 @@ def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
         group = SE3 if body == "ground" else GROUPS[mechanism.bodies[body].group]
         offsets.append(Offset(array(frame.position), array(frame.quaternion), group))
     heats = spec.friction is None or spec.friction.heats == "environment"
-    return joint(motion, offsets[0], offsets[1], joint_potential(motion, spec), joint_friction(motion, spec), heats)
+    parts = offsets[0], offsets[1], joint_potential(motion, spec), joint_friction(motion, spec)
+    if spec.prescribed is None:
+        return joint(motion, *parts, heats)
+    return joint(motion, *parts, heats, {MOTION: (PrescribedMotion(spec.dimension), MOTION_PORTS)})
 
 
 def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPotential:

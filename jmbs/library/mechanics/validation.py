@@ -9,6 +9,7 @@ from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.composition import thermal_port
 from jmbs.library.mechanics.inertialess import refuse_inertialess, turns_inertialess
 from jmbs.library.mechanics.parts import motion_of
+from jmbs.library.mechanics.prescribed_motion import require_motion
 from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.specification import SimulationSpec, TableSpec
 from jmbs.lie import Rn
@@ -16,6 +17,7 @@ from jmbs.lie import Rn
 if TYPE_CHECKING:
     from jmbs.library.mechanics.gear_specification import GearSpec
     from jmbs.library.mechanics.mechanism import Mechanism
+    from jmbs.library.mechanics.specification import JointSpec
 
 
 def validate(mechanism: Mechanism) -> None:
@@ -25,6 +27,8 @@ def validate(mechanism: Mechanism) -> None:
     for joint in mechanism.joints.values():
         _require_body(mechanism, f"joints/{joint.name}/parent", joint.parent, ground=True)
         _require_body(mechanism, f"joints/{joint.name}/child", joint.child)
+        if joint.prescribed is not None:
+            _require_drivable(mechanism, joint)
         if joint.friction is not None:
             _require_store(mechanism, f"joints/{joint.name}/friction/heats", joint.friction.heats)
     for load in mechanism.loads.values():
@@ -67,6 +71,7 @@ def _validate_simulation(mechanism: Mechanism) -> None:
         raise ModelError("simulation", checks.show(mechanism.simulation), "a SimulationSpec")
     t0, t1 = mechanism.simulation.t0, mechanism.simulation.t1
     drives = {f"joints/{joint.name}/actuation": joint.actuation for joint in mechanism.joints.values()}
+    drives |= {f"joints/{joint.name}/motion": joint.prescribed for joint in mechanism.joints.values()}
     for load in mechanism.loads.values():
         drives |= {f"loads/{load.name}/force": load.force, f"loads/{load.name}/torque": load.torque}
     for constraint in mechanism.constraints.values():
@@ -113,6 +118,18 @@ def _turns_or_travels(mechanism: Mechanism, path: str, joint: str) -> int:
     if turns_inertialess(mechanism, spec):
         raise ModelError(path, f"{joint}, which a rotation without inertia moves", "another joint")
     return spec.dimension
+
+
+def _require_drivable(mechanism: Mechanism, spec: JointSpec) -> None:
+    """Refuses a prescribed motion of coordinates that are no turns or travels, or that is no function for them."""
+    path = f"joints/{spec.name}/motion"
+    if not isinstance(motion_of(spec).group, Rn):
+        raise ModelError(path, f"one of a {spec.type} joint", "a joint whose coordinates are turns or travels")
+    if turns_inertialess(mechanism, spec):
+        found = "one of a coordinate that a rotation without inertia moves"
+        raise ModelError(path, found, "no motion on that coordinate")
+    if callable(spec.prescribed):
+        require_motion(path, spec.prescribed, spec.dimension)
 
 
 def _require_store(mechanism: Mechanism, path: str, name: str) -> None:
