@@ -27,13 +27,13 @@ def project(dae, t, x):
     A, B = dae.compliance(x, C), C[:, dae.plan.n_stored :]
     before = total_energy(dae, x)
     solve = saddle_solver(A, B)
-    moved = _correct_positions(dae, x, s, C, solve)
+    moved = _correct_positions(dae, t, x, s, C, solve)
     moved = _correct_velocities(dae, t, moved, C, solve)
     return moved, total_energy(dae, moved) - before
 
 
-def _correct_positions(dae, x, s, C, solve):
-    free, impulse = solve(jnp.zeros(dae.plan.n_free, C.dtype), -dae.closures(x))
+def _correct_positions(dae, t, x, s, C, solve):
+    free, impulse = solve(jnp.zeros(dae.plan.n_free, C.dtype), -dae.closures(x, t=t))
     momentum_change = dae.impulse(C, impulse)
     _, effort_change = jax.jvp(dae.stored_efforts, (x,), (dae.lift(x, momentum_change),))
     efforts = dae.expand(0.0, s, effort_change, free, prescribed=False)

@@ -86,7 +86,8 @@ class Batch:
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosureBatch:
-    """Closures of one kind: parts as `(batch, members)`, states as `(block, rows)`, rows into the multipliers."""
+    """Closures of one kind: parts as `(batch, members)`, states as `(block, rows)`, rows into the multipliers; the
+    drives that say where they are at a time, if any do."""
 
     names: tuple[str, ...]
     error: Any
@@ -94,13 +95,15 @@ class ClosureBatch:
     parts: tuple[tuple[int, np.ndarray], ...]
     states: tuple[tuple[int, np.ndarray], ...]
     multipliers: np.ndarray
+    drives: tuple[str, ...] = ()
 
     def of(self, members: np.ndarray) -> ClosureBatch:
         """Some of them."""
         at = lambda places: tuple((where, rows[members]) for where, rows in places)  # noqa: E731
         names = tuple(self.names[i] for i in members)
+        drives = tuple(self.drives[i] for i in members) if self.drives else ()
         return ClosureBatch(
-            names, self.error, self.residual, at(self.parts), at(self.states), self.multipliers[members]
+            names, self.error, self.residual, at(self.parts), at(self.states), self.multipliers[members], drives
         )
 
 
@@ -380,10 +383,10 @@ def _closures(flat, batches, member_of, state_of, junction_of) -> tuple[ClosureB
     for closure in flat.closures:
         parts = tuple(member_of[part][0] for part in closure.parts)
         states = tuple(state_of[junction_of[pair]][0] for pair in closure.states)
-        key = (closure.error, closure.residual, parts, states, member_of[closure.constraint][0])
+        key = (closure.error, closure.residual, parts, states, member_of[closure.constraint][0], bool(closure.drive))
         groups.setdefault(key, []).append(closure)
     result = []
-    for (error, residual, parts, states, constraint), members in groups.items():
+    for (error, residual, parts, states, constraint, driven), members in groups.items():
         rows = [batches[constraint].multipliers[member_of[c.constraint][1]] for c in members]
         result.append(
             ClosureBatch(
@@ -396,6 +399,7 @@ def _closures(flat, batches, member_of, state_of, junction_of) -> tuple[ClosureB
                     for i, b in enumerate(states)
                 ),
                 multipliers=np.stack(rows),
+                drives=tuple(c.drive for c in members) if driven else (),
             )
         )
     return tuple(result)

@@ -136,7 +136,7 @@ class ReferenceDAE(eqx.Module):
 
     def residuals(self, t, x: State) -> tuple[Array, Array]:
         """The rows, and their residuals at position level, see `closures`; both `(rows,)`."""
-        return self.violation(t, x), self.closures(x)
+        return self.violation(t, x), self.closures(x, t=t)
 
     def multiplier_flows(self, s: Structure, multipliers: Array) -> Float[Array, " efforts"]:
         """Flows `C^T lambda` into the constraint components, not yet reduced."""
@@ -365,15 +365,18 @@ class ReferenceDAE(eqx.Module):
                 values.append(each(batch, lambda c, s: c.energy(s), component, batch.states(x)))
         return jnp.concatenate(values)
 
-    def closures(self, x: State, gap: Callable | None = None, only: np.ndarray | None = None) -> Float[Array, " rows"]:
+    def closures(
+        self, x: State, gap: Callable | None = None, only: np.ndarray | None = None, t: Any = None
+    ) -> Float[Array, " rows"]:
         """Position-level residuals on the rows that have one, zero elsewhere; their rate is `rows`.
 
         **Arguments:** `gap`: by the function `residual` of a closure (see `jmbs.ephs.Closure`), None or a function of
-        its parts, states and residual for what to give instead; `only`: rows that are wanted, others being zero.
+        its parts, states and residual for what to give instead; `only`: rows that are wanted, others being zero;
+        `t`: when, s, which closures with drives ask for.
         """
         parts, rows = [jnp.zeros(0, self.reference_temperature.dtype)], [np.zeros(0, int)]
         for group in self.plan.closures_by_residual(only):
-            given = [self._of_closure(closure, x) for closure in group]
+            given = [self._of_closure(closure, x, t) for closure in group]
             pairs = zip(group, given, strict=True)
             errors = jnp.concatenate([eqx.filter_vmap(closure.error)(*own) for closure, own in pairs])
             residuals = jax.vmap(group[0].residual)(errors)
@@ -386,11 +389,17 @@ class ReferenceDAE(eqx.Module):
             rows += [closure.multipliers.ravel() for closure in group]
         return sums_at(jnp.concatenate(parts), np.concatenate(rows), self.plan.n_rows)
 
-    def _of_closure(self, closure: ClosureBatch, x: State) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
-        """The parts and states of the closures of one kind."""
+    def _of_closure(self, closure: ClosureBatch, x: State, t: Any) -> tuple[Any, ...]:
+        """The parts and states of the closures of one kind, and where their drives are."""
         take = lambda rows: lambda leaf: entries_at(leaf, rows) if eqx.is_array(leaf) else leaf  # noqa: E731
         parts = tuple(jax.tree.map(take(members), self.components[b]) for b, members in closure.parts)
-        return parts, tuple(entries_at(x[b], rows) for b, rows in closure.states)
+        states = tuple(entries_at(x[b], rows) for b, rows in closure.states)
+        if not closure.drives:
+            return parts, states
+        if t is None:
+            raise ValueError(f"closures of prescribed motions ({closure.names[0]}) are asked for without a time")
+        t = jnp.asarray(t, self.reference_temperature.dtype)
+        return parts, states, jnp.stack([self.drives[port].target(t) for port in closure.drives])
 
     @property
     def with_domain(self) -> list[tuple[Batch, Any]]:

@@ -28,6 +28,8 @@ class Closure:
     - `states`: `(path, port)` of the ports whose states it needs.
     - `error`: gets two tuples, in the order of `parts` and `states`; gives any array.
     - `residual`: from that array to the rows.
+    - `drive`: the outer port, if any, whose drive says with `target(t)` where the constraint is at a time; `error` gets
+      that as a third argument.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Closure:
     states: tuple[tuple[str, str], ...]
     error: Any
     residual: Any
+    drive: str = ""
 
     def below(self, prefix: str) -> Closure:
         """The same closure seen from the root, where its system's paths begin with `prefix` (`chamber/`)."""
@@ -45,6 +48,7 @@ class Closure:
             constraint=prefix + self.constraint,
             parts=tuple(prefix + part for part in self.parts),
             states=tuple((prefix + path, port) for path, port in self.states),
+            drive=self.drive and prefix + self.drive,
         )
 
 

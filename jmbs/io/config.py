@@ -183,6 +183,7 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
         _source(f"{path}/actuation", section.actuation, folder),
         None if section.motions is None else [_given(motion) for motion in section.motions],
         section.armature,
+        drive_value(f"{path}/motion", section.motion, folder),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import Guess, Mechanism, SimulationSpec, TableSpec, is_law
+from jmbs.library.mechanics import Guess, Mechanism, RelationSpec, SimulationSpec, TableSpec, is_law
 
 _SHARED = ("point", "direction", "radius", "axis")
 _CONSTRAINT_KEYS = {"no_slide": (*_SHARED, "frame"), "rolling": _SHARED, "perpendicular": (*_SHARED, "normal")}
@@ -93,6 +93,9 @@ class Parts:
         entry |= _given({"armature": spec.armature})
         if spec.actuation is not None:
             entry["actuation"] = self._constant_or_table(f"{spec.name}_actuation", spec.actuation)
+        if spec.prescribed is not None:
+            path, original = f"joints/{spec.name}/motion", self._original("joints", spec.name, "motion")
+            entry["motion"] = self._drive(f"{spec.name}_motion", path, spec.prescribed, original)
         return entry
 
     def load(self, spec: Any) -> dict[str, Any]:
@@ -141,6 +144,9 @@ class Parts:
 
     def gear(self, spec: Any) -> dict[str, Any]:
         """A section of `constraints`."""
+        if isinstance(spec, RelationSpec):
+            joints = {name: plain(own if len(own) > 1 else own[0]) for name, own in spec.joints.items()}
+            return {"type": "gear", "joints": joints} | _changed(spec, ("offset",))
         entry = {"type": "gear", "joint": spec.joint, "driver": spec.driver, "ratio": spec.ratio}
         return entry | _changed(spec, ("offset", "coordinate", "driver_coordinate"))
 

@@ -151,6 +151,7 @@ class JointSection(Section):
     friction: FrictionSection | None = None
     actuation: CoordinateSource | None = None
     armature: NumberOrList | None = None
+    motion: DriveSource | None = None
     parameters: dict[str, Any] | None = None
 
 
@@ -275,6 +276,7 @@ class ConstraintSection(Section):
     offset: Number | None = None
     coordinate: Whole | None = None
     driver_coordinate: Whole | None = None
+    joints: Annotated[dict[str, NumberOrList], NamedParts] | None = None
 
 
 class ConnectionSection(Section):

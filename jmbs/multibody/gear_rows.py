@@ -8,21 +8,24 @@ import numpy as np
 
 from jmbs.by_value import by_value
 from jmbs.ephs import FlatSystem, Plan, follows
-from jmbs.library.mechanics import Gear, Ground
+from jmbs.library.mechanics import Gear, Ground, JointRelation
 from jmbs.multibody.recognise import Recognised
 from jmbs.multibody.segments import Segment, segments
+
+_KINDS = (Gear, JointRelation)
 
 
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class GearRows:
-    """**Arguments:** the `gears` in the order of their rows; of driver and joint, `(n, 2)`, the `velocities` and the
-    `coordinates`, which are places among all entries of these `blocks` of the tree's state."""
+    """**Arguments:** the `gears` in the order of their rows, in segments of one kind; of the ends of each, per segment
+    `(ends, members)`, the `velocities` and the `coordinates`, which are places among all entries of these `blocks` of
+    the tree's state."""
 
     gears: tuple[Segment, ...]
-    velocities: np.ndarray
+    velocities: tuple[np.ndarray, ...]
     blocks: tuple[int, ...]
-    coordinates: np.ndarray
+    coordinates: tuple[np.ndarray, ...]
 
 
 def gear_rows(
@@ -40,17 +43,18 @@ def gear_rows(
     tree's; blocks that are `kept` in its state.
     """
     rest = [p for i in others for p in plan.batches[i].paths if p not in recognised.known]
-    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (Gear, Ground)) for p in rest):
+    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (*_KINDS, Ground)) for p in rest):
         return None
-    gears = [path for path in rest if follows(flat.components[path], Gear)]
+    gears = [path for path in rest if follows(flat.components[path], _KINDS)]
     row_of = {path: plan.batches[i].multipliers[m, 0] for path in gears for i, m in [plan.member_of[path]]}
     paths = sorted(gears, key=row_of.__getitem__)
     velocity_of = {int(slot): place for place, slot in enumerate(rate_slots)}
     constraint_of = {plan.junction_of[j.constraint, "p_r"]: j.constraint for j in recognised.joints}
     ends = []
     for path in paths:
-        for port, number in zip(("p_driver", "p_joint"), flat.components[path].coordinates, strict=True):
-            junction = plan.junction_of[path, port]
+        gear = flat.components[path]
+        for port, number in gear.ends:
+            junction = plan.junction_of[path, list(gear.ports)[port]]
             block, row = plan.state_of[plan.junction_of[constraint_of[junction], "q_r"]]
             ends.append((velocity_of[int(plan.slots[junction][number])], kept.index(block), row, number))
     velocities, places, elements, numbers = np.array(ends, dtype=int).T
@@ -60,4 +64,13 @@ def gear_rows(
     at = np.searchsorted(blocks, places)
     coordinates = (np.cumsum(counts) - counts)[at] + elements * sizes[at] + numbers
     parts = segments([plan.member_of[path] for path in paths])
-    return GearRows(parts, velocities.reshape(-1, 2), blocks, coordinates.reshape(-1, 2))
+    ends_of = [len(flat.components[path].ends) for path in paths]
+    shared = lambda entries: _by_segment(entries, parts, ends_of)  # noqa: E731
+    return GearRows(parts, shared(velocities), blocks, shared(coordinates))
+
+
+def _by_segment(entries: np.ndarray, parts: tuple[Segment, ...], counts: list[int]) -> tuple[np.ndarray, ...]:
+    """Entries of all ends `(ends,)`, gear by gear, as `(ends, members)` per segment; `counts`: ends of each gear."""
+    by_gear = np.split(entries, np.cumsum(counts)[:-1])
+    firsts = np.cumsum([0, *(len(part.members) for part in parts)])
+    return tuple(np.stack(by_gear[a:b], axis=1) for a, b in zip(firsts[:-1], firsts[1:], strict=True))

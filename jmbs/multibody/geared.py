@@ -1,6 +1,6 @@
 """Accelerations and projection of open trees whose joints gears bind: constant rows between velocities.
 
-    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J = ratio (driver's velocity) - (joint's)
+    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
 
 Everything is composed of forward dynamics, of the tree without weight and motion for the response to `mu`, so its
 derivatives and batches are those of the tree.
@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.linear import saddle_solver
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import no_production
 from jmbs.multibody.gear_rows import GearRows
-from jmbs.multibody.links import gear_parameters
+from jmbs.multibody.links import gear_values
 from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
@@ -50,32 +51,39 @@ def _gear_rows(dae: TreeDAE) -> GearRows:
     return dae.layout.geared
 
 
+def _rate(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
+    return gear.rate(ends)
+
+
+def _gap(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
+    return gear.rate(ends) + gear.offset
+
+
+def _of_ends(dae: TreeDAE, ends: list[Array], function: Callable[..., Array]) -> Float[Array, "m ..."]:
+    return gear_values(dae.reference, _gear_rows(dae).gears, ends, function)
+
+
 def _rows(dae: TreeDAE, v: Float[Array, " n_v"]) -> Float[Array, " m"]:
     """`J v`."""
-    gears = _gear_rows(dae)
-    ratio, _ = gear_parameters(dae.reference, gears.gears)
-    driver, joint = entries_at(v, gears.velocities.T)
-    return ratio * driver - joint
+    return _of_ends(dae, [entries_at(v, own) for own in _gear_rows(dae).velocities], _rate)
 
 
 def _gaps(dae: TreeDAE, y: Own) -> Float[Array, " m"]:
     """What `J v` is the rate of."""
     gears = _gear_rows(dae)
-    ratio, offset = gear_parameters(dae.reference, gears.gears)
-    driver, joint = entries_at(jnp.concatenate([y[b].ravel() for b in gears.blocks]), gears.coordinates.T)
-    return ratio * driver + offset - joint
+    q = jnp.concatenate([y[b].ravel() for b in gears.blocks])
+    return _of_ends(dae, [entries_at(q, own) for own in gears.coordinates], _gap)
 
 
 def _response(dae: TreeDAE, y: Own) -> Callable[[Float[Array, " m"]], tuple[Float[Array, " n_v"], Float[Array, " m"]]]:
     """A function of rates of the rows for the change of velocities, nearest in the mass metric, that annuls them, and
     for its multipliers."""
     tree, gears, q = dae.layout.tree, _gear_rows(dae), dae.elements(y)
-    ratio, _ = gear_parameters(dae.reference, gears.gears)
-    driver, joint = (jnp.asarray(np.eye(tree.n_velocities)[end], dae.dtype) for end in gears.velocities.T)
     still, links = jnp.zeros(tree.n_velocities, dae.dtype), dae.links.weightless
     column = jax.vmap(lambda force: forward_dynamics(tree, links, q, still, force))
-    columns = column(ratio[:, None] * driver - joint)
-    solve = saddle_solver(jax.vmap(lambda v: _rows(dae, v))(columns), jnp.zeros((len(ratio), 0), dae.dtype))
+    units = [jnp.asarray(np.eye(tree.n_velocities)[own], dae.dtype) for own in gears.velocities]
+    columns = column(_of_ends(dae, units, _rate))
+    solve = saddle_solver(jax.vmap(lambda v: _rows(dae, v))(columns), jnp.zeros((len(columns), 0), dae.dtype))
 
     def response(rates: Array) -> tuple[Array, Array]:
         _, multipliers = solve(jnp.zeros(0, dae.dtype), -rates)

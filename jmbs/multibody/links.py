@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import equinox as eqx
 import jax
@@ -80,9 +80,16 @@ def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     return OneParameterJoints.of(before, twist, after)
 
 
-def gear_parameters(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> tuple[Array, Array]:
-    """Ratios and offsets `(n,)` of gears."""
-    return _gather(reference, parts, lambda gear: (gear.ratio, gear.offset))
+def gear_values(
+    reference: ReferenceDAE, parts: tuple[Segment, ...], ends: Iterable[Array], function: Callable[..., Array]
+) -> Array:
+    """What a function of a gear and of values at its ends gives, gear by gear `(n, ...)`.
+
+    **Arguments:** `ends` `(ends, members, ...)` of each segment of `parts`; the function takes a gear with its own.
+    """
+    each = eqx.filter_vmap(function)
+    found = [each(members(reference.components[s.batch], s), tuple(own)) for s, own in zip(parts, ends, strict=True)]
+    return found[0] if len(found) == 1 else jnp.concatenate(found)
 
 
 def frames(reference: ReferenceDAE, parts: tuple[Segment, ...]) -> Array:

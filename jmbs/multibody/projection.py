@@ -57,7 +57,7 @@ def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
     inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
     matrices = constraint_matrices(dae, t, y, geometry, push)
     solve = multiplier_solver(dae, geometry, matrices, inverse_mass)
-    gaps = reference.closures(geometry.x, only=layout.other_rows)
+    gaps = reference.closures(geometry.x, only=layout.other_rows, t=t)
     along = [
         jnp.einsum("nki,ni->nk", at.split.inverse, gaps[g.rows])
         for at, g in zip(geometry.loops, layout.loops, strict=True)

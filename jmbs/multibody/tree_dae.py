@@ -175,7 +175,7 @@ class TreeDAE(eqx.Module):
             at = closing_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
             return at.rows, at.normal
         geometry, rows = geometry_of(self, y, motion), self.layout.other_rows
-        return others(self, t, geometry).rows, self.reference.closures(geometry.x, only=rows)[rows]
+        return others(self, t, geometry).rows, self.reference.closures(geometry.x, only=rows, t=t)[rows]
 
     def energy(self, y: Own) -> Float[Array, ""]:
         """Energy of all storages, J."""

@@ -84,7 +84,7 @@ def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
     names = {joint.constraint: f"joints/{joint.name}" for joint in parts.joints}
     units = {joint.constraint: ["rad"] * 3 + ["m"] * 3 for joint in parts.joints}
     for constraint in parts.constraints:
-        of_rows = ["rad" if name == "torque" else "m" for name in constraint.multipliers]
+        of_rows = ["rad" if name.startswith("torque") else "m" for name in constraint.multipliers]
         for path in constraint.components:
             batch, member = plan.member_of[path]
             units[path] = [of_rows.pop(0) for _ in plan.batches[batch].multipliers[member]]
@@ -111,11 +111,9 @@ def _start(model: Model) -> tuple[Array, ...]:
     before, after = ([component(dae, joint.offsets[end]).frame for joint in parts.joints] for end in (0, 1))
     q = [_element(model, joint, states) for joint in parts.joints]
     for step in layout.gear_steps:
-        gear, ends = component(dae, step.gear), (q[step.driver], q[step.joint])
-        if step.forward:
-            q[step.joint] = gear.following(*ends)
-        else:
-            q[step.driver] = gear.leading(*ends)
+        gear = component(dae, step.gear)
+        moved, _ = gear.ends[step.end]
+        q[step.joints[moved]] = gear.solved_for(step.end, [q[joint] for joint in step.joints])
     poses = place_along_joints(layout.placement, motions, before, after, q, _given_poses(model, states), model.dtype)
     for body, pose in zip(parts.bodies, poses, strict=True):
         state = state.replace(body.pose, pose)
@@ -125,11 +123,14 @@ def _start(model: Model) -> tuple[Array, ...]:
 
 
 def _element(model: Model, joint: FoundJoint, states: dict[str, Array]) -> Array:
-    """Where a joint starts: as given or guessed, or neutral."""
+    """Where a joint starts: as given or guessed, where its prescribed motion is, or neutral."""
     given = model.initial.get("joints", {}).get(joint.name, {})
     value = given.get("q", given.get("guess"))
     if value is not None:
         return joint.group.from_coordinates(value)
+    drive = {motion.joint: motion.drive for motion in model.layout.parts.motions}.get(joint.name)
+    if drive in model.dae.drives and joint.coordinates not in states:
+        return model.dae.drives[drive].target(jnp.asarray(model.settings.t0, model.dtype))
     return states.get(joint.coordinates, joint.group.identity(model.dtype))
 
 
@@ -175,11 +176,11 @@ def _solve_positions(
     model: Model, start: tuple[Array, ...], differentiable: bool
 ) -> tuple[tuple[Array, ...], Array, dict[str, dict[str, Array]]]:
     """Positions that meet closures and given poses, and by how much they miss either."""
-    dae, plan = model.dae, model.dae.plan
+    dae, plan, t0 = model.dae, model.dae.plan, model.settings.t0
     scale = _scales(model)
     slots = np.flatnonzero(scale)
     if slots.size == 0 or not plan.closures:
-        return start, dae.closures(start), _position_misses(model, start)
+        return start, dae.closures(start, t=t0), _position_misses(model, start)
     wanted = jax.eval_shape(functools.partial(_position_misses, model), start)
     misses, structure = jax.tree.flatten(wanted)
     sizes = plan.n_rows, *(miss.shape[0] for miss in misses)
@@ -188,7 +189,7 @@ def _solve_positions(
 
     def equations(x):
         misses = jax.tree.leaves(_position_misses(model, x))
-        return jnp.concatenate([dae.closures(x), *(POSE_WEIGHT * miss for miss in misses)])
+        return jnp.concatenate([dae.closures(x, t=t0), *(POSE_WEIGHT * miss for miss in misses)])
 
     def linearised(x):
         value, push = jax.linearize(equations, x)

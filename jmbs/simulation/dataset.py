@@ -180,7 +180,8 @@ def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
         for name, rows in trajectory.labels.constraints:
             units = ["N m" if row.startswith("torque") else "N" for row in rows]
             attrs = {"units": _joined(tuple(units)), "long_name": f"{', '.join(rows)} of {name}"}
-            variables[f"multiplier_{name}"] = (("time", f"multiplier_{name}_row"), trajectory.multipliers[name], attrs)
+            variable = "multiplier_" + name.replace("/", ".")  # as below
+            variables[variable] = (("time", f"{variable}_row"), trajectory.multipliers[name], attrs)
     for field, (dim, unit, name) in BY_COMPONENT.items():
         values = getattr(trajectory, field)
         if values:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jmbs.ephs import Role
 from jmbs.errors import AssemblyError
+from jmbs.library.mechanics import FoundGear
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.misses import chosen_by_assembly
@@ -32,7 +33,9 @@ def describe(model: Model) -> str:
         ends, k = f"{joint.parent} -> {joint.child}", joint.group.dim
         rotor = "" if joint.rotor is None else ", with rotor"
         lines.append(f"  joint {joint.name}: {joint.type}, {ends}, {k} free, {6 - k} constrained{rotor}")
-    lines += [f"  constraint {entry.name}: {len(entry.multipliers)} rows" for entry in parts.constraints]
+    relations = {gear.name: f", {_relation(model, gear)}" for gear in parts.gears}
+    for entry in parts.constraints:
+        lines.append(f"  constraint {entry.name}: {len(entry.multipliers)} rows{relations.get(entry.name, '')}")
     lines += [f"  system {name}" for name in layout.systems]
     lines += [f"  element {name}" for name in (*(e.name for e in parts.elements), *parts.conductions)]
     lines += [f"  store {name}" for name in parts.stores]
@@ -58,6 +61,18 @@ def describe(model: Model) -> str:
         lines.append(f"branch: assembly chose {where}; a guess of q chooses another")
     lines.append(f"states: {', '.join(f'{len(b.junctions)} {b.label}' for b in plan.blocks)}")
     return "\n".join(lines)
+
+
+def _relation(model: Model, gear: FoundGear) -> str:
+    """The relation of a gear's coordinates: `2 wrist/pitch - 0.5 motor/angle = 0.1`."""
+    found = component(model.dae, gear.name)
+    names = {joint.joint: joint.q_names for joint in model.layout.coordinates}
+    terms = [
+        f"{'-' if c < 0 else '+'} {abs(c):g} {joint}/{names[joint][number]}"
+        for c, (joint, number) in zip(np.asarray(found.coefficients), gear.ends, strict=True)
+        if c
+    ]
+    return f"{' '.join(terms).removeprefix('+ ')} = {float(found.offset):g}"
 
 
 def _tree_lines(model: Model) -> list[str]:
@@ -121,5 +136,6 @@ def constraint_rank(model: Model, state) -> tuple[int, int]:
 
 
 def _residual(model: Model, state) -> float:
-    closures = eqx.filter_jit(lambda dae, x: dae.closures(x))(model.dae, to_internal(model.dae, state))
+    t0 = model.settings.t0
+    closures = eqx.filter_jit(lambda dae, x: dae.closures(x, t=t0))(model.dae, to_internal(model.dae, state))
     return float(np.max(np.abs(np.asarray(closures)), initial=0.0))

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jmbs.ephs import ConstantEffort, ConstantFlow, NestedFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import TableSpec, nearest, show
+from jmbs.library.mechanics import MotionDrive, TableSpec, motion_drive, nearest, per_coordinate, require_motion, show
 from jmbs.simulation.motion_view import NamedFlow, named
 
 if TYPE_CHECKING:
@@ -86,8 +87,26 @@ def _with_field(drive, key: str, part):
     return eqx.tree_at(lambda d: getattr(d, key), drive, part, is_leaf=lambda leaf: leaf is getattr(drive, key))
 
 
+def _motion(model: Model, path: str, value: Any, size: int) -> Any:
+    """The drive of a prescribed motion that replaces another one."""
+    if hasattr(value, "target"):
+        return value
+    if callable(value):
+        require_motion(f"inputs/{path}", value, size)
+        return motion_drive(value, size)
+    if isinstance(value, tuple) and len(value) == 2:
+        value = TableSpec(*value, path=f"inputs/{path}")
+    if isinstance(value, TableSpec):
+        value.require_columns(f"inputs/{path}", size)
+    else:
+        value = per_coordinate(f"inputs/{path}", value, size)
+    return jax.tree.map(lambda x: jnp.asarray(x, model.dtype), motion_drive(value, size))
+
+
 def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
     """A drive of the kind, flow or effort, of the one that was there."""
+    if isinstance(given, MotionDrive):
+        return _motion(model, path, value, size)
     prescribes = hasattr(given, "effort")
     if hasattr(value, "effort" if prescribes else "flow"):
         return named(value, model.layout.parts)

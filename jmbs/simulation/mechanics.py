@@ -101,6 +101,7 @@ def layout_of(
     posed |= {body.name for body in parts.bodies if body.pose in states}
     turned = {name for name, entry in joints.items() if {"q", "guess"} & entry.keys()}
     turned |= {joint.name for joint in parts.joints if joint.coordinates in states}
+    turned |= {motion.joint for motion in parts.motions}
     ends = {joint.name: (joint.parent, joint.child) for joint in parts.joints}
     return MechanicalLayout(
         parts,

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from jmbs.dae import ACCOUNT
 from jmbs.ephs import TableEffort, TableFlow
+from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
@@ -48,7 +49,7 @@ def trajectory_of(
     velocities = None if slopes is None else slopes[:, : formulation.manifold.n_stored]
     looked = jax.vmap(formulation.look)(times, jax.tree.map(safe, xs), velocities)
     plan = observation_plan(model)
-    seen = jax.vmap(lambda at, t: observe(model, plan, at, t))(looked, times)
+    seen = jax.vmap(lambda t, at: observe(model, plan, t, at))(times, looked)
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
@@ -177,7 +178,7 @@ def _with_continuous_signs(values: ByName, where: np.ndarray) -> ByName:
 
 def _beyond_tables(model: Model, times) -> Array | None:
     """Whether some tabulated drive ends before the run does, or starts after it; None without any."""
-    is_table = lambda leaf: isinstance(leaf, TableFlow | TableEffort)  # noqa: E731
+    is_table = lambda leaf: isinstance(leaf, TableFlow | TableEffort | SplineMotion)  # noqa: E731
     tables = [d for d in jax.tree.leaves(model.dae.drives, is_leaf=is_table) if is_table(d)]
     slack = 1e-9 * (times[-1] - times[0])
     short = [(d.times[0] > times[0] + slack) | (d.times[-1] < times[-1] - slack) for d in tables]

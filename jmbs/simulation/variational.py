@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Role
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import FoundBody, Gear, body_wrench, show
+from jmbs.library.mechanics import FoundBody, Gear, JointRelation, PrescribedMotion, body_wrench, show
 from jmbs.lie import SE3, AbstractGroup, pose, quaternion_to_rotation, tangent
 from jmbs.linear import solve_definite
 from jmbs.simulation.mechanics import component
@@ -256,7 +256,8 @@ def _check(model: Model, trajectory: Trajectory, rule: str) -> None:
         raise ModelError("model", "a system without bodies, or with one that has no weight", "rigid bodies")
     known = {joint.constraint for joint in parts.joints}
     paths = [path for constraint in parts.constraints for path in constraint.components]
-    known |= {path for path in paths if not isinstance(component(model.dae, path), Gear)}
+    of_joints = (Gear, JointRelation, PrescribedMotion)
+    known |= {path for path in paths if not isinstance(component(model.dae, path), of_joints)}
     for batch in model.dae.plan.batches:
         if batch.role is Role.REVERSIBLE and batch.multipliers.shape[1] and not known.issuperset(batch.paths):
             raise ModelError("model", f"the constraint {batch.paths[0]}", "none but joints and constraints on bodies")

@@ -11,7 +11,7 @@ from jmbs.io.models.frames import make_pose, quaternion_from_rotation
 from jmbs.io.models.massless import without_massless
 from jmbs.io.models.merge import Merged, MergedBody, merge
 from jmbs.io.models.names import Names
-from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelTree
+from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelRelation, ModelTree
 from jmbs.library.mechanics import STANDARD_GRAVITY, Mechanism
 
 
@@ -30,6 +30,9 @@ def build_mechanism(tree: ModelTree, keep_fixed: bool) -> Mechanism:
     for joint in merged.joints:
         _add_joint(mechanism, joint_names[joint.name], joint, merged, body_names)
     for gear in merged.gears:
+        if isinstance(gear, ModelRelation):
+            _add_relation(mechanism, names.new("gear", gear.name), gear, joint_names)
+            continue
         wanted = gear.name or f"{joint_names[gear.joint[0]]}_{gear.joint[1]}"
         _add_gear(mechanism, names.new("gear", wanted), gear, joint_names)
     for joint in tree.loops:
@@ -66,6 +69,15 @@ def _add_joint(mechanism: Mechanism, name: str, joint: ModelJoint, merged: Merge
     mechanism.add_joint(name, joint.type, **ends, parent_frame=parent_frame, child_frame=child_frame, **joint.values)
     if joint.q is not None:
         mechanism.set_initial(joints={name: {"q": joint.q}})
+
+
+def _add_relation(mechanism: Mechanism, name: str, gear: ModelRelation, joint_names: dict[str, str]) -> None:
+    joints: dict[str, np.ndarray] = {}
+    for (joint, coordinate), coefficient in gear.coefficients.items():
+        whole = joint_names[joint]
+        own = joints.setdefault(whole, np.zeros(mechanism.joints[whole].dimension))
+        own[coordinate] = coefficient
+    mechanism.add_constraint(name, "gear", joints=joints, offset=gear.offset)
 
 
 def _add_gear(mechanism: Mechanism, name: str, gear: ModelGear, joint_names: dict[str, str]) -> None:

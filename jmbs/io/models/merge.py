@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from jmbs.io.models.frames import inverse, make_pose
-from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelTree
+from jmbs.io.models.tree import GROUND, ModelGear, ModelJoint, ModelLink, ModelRelation, ModelTree
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Merged:
     bodies: dict[str, MergedBody]
     places: dict[str, tuple[str, np.ndarray]]
     joints: list[ModelJoint]
-    gears: list[ModelGear]
+    gears: list[ModelGear | ModelRelation]
 
 
 def merge(tree: ModelTree, keep_fixed: bool) -> Merged:

@@ -15,6 +15,7 @@ from jmbs.io.models.missing import missing_package
 from jmbs.io.models.mjcf_joints import MjcfJoint, joint_between
 from jmbs.io.models.mjcf_loops import gears, loop_joints
 from jmbs.io.models.mjcf_notes import model_notes
+from jmbs.io.models.mjcf_tendons import tendon_gears
 from jmbs.io.models.tree import GROUND, ModelJoint, ModelLink, ModelTree
 from jmbs.library.mechanics import LARGEST
 
@@ -57,10 +58,12 @@ def read_mjcf(file: Path) -> ModelTree:
             tree.joints.append(_joint(mujoco, model, body, names, joint_names, tree.notes))
         tree.loops += loop_joints(mujoco, model, names, tree.notes)
         tree.gears += gears(mujoco, model, joint_names, tree.joints, tree.notes)
+        relations, bound = tendon_gears(mujoco, model, joint_names, tree.joints, tree.notes)
+        tree.gears += relations
     except ModelError as error:
         raise ConfigError(file, error.path, error.found, error.wanted) from error
     tree.notes += [f"MuJoCo warns: {' '.join(warning.split())}" for warning in warnings]
-    tree.notes += model_notes(mujoco, model, names, joint_names)
+    tree.notes += model_notes(mujoco, model, names, joint_names, bound)
     return tree
 
 

@@ -15,7 +15,7 @@ def loop_joints(mujoco: Any, model: Any, names: list[str], notes: list[str]) -> 
     kinds, joints = mujoco.mjtEq, []
     for i in range(model.neq):
         kind, name = kinds(model.eq_type[i]), _name(mujoco, model, i)
-        if kind == kinds.mjEQ_JOINT:
+        if kind in (kinds.mjEQ_JOINT, kinds.mjEQ_TENDON):
             continue
         if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD):
             notes.append(f"equality {name} ({_kind(mujoco, model, i)}): not simulated")

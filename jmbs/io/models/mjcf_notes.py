@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
+
+from jmbs.io.models.mjcf_tendons import tendon_notes
 
 # Options that say how MuJoCo computes, not what it simulates, or that are read elsewhere.
 _READ = ("gravity", "disableflags")
 
 
-def model_notes(mujoco: Any, model: Any, names: list[str], joint_names: list[str]) -> list[str]:
-    """The notes of a compiled model, with the names of its bodies and joints."""
+def model_notes(mujoco: Any, model: Any, names: list[str], joint_names: list[str], bound: Collection[int]) -> list[str]:
+    """The notes of a compiled model, with the names of its bodies and joints; `bound`: tendons that relations bind."""
     return [
         *_option_notes(mujoco, model),
         *_body_notes(model, names),
         *_joint_notes(model, joint_names),
         *_element_notes(model),
+        *tendon_notes(model, bound),
     ]
 
 
@@ -68,7 +71,6 @@ def _element_notes(model: Any) -> Iterator[str]:
     """Named elements that act or measure, and counts of those that are only drawn."""
     listed = {
         "actuator": model.nu,
-        "tendon": model.ntendon,
         "sensor": model.nsensor,
         "pair": model.npair,
         "exclude": model.nexclude,

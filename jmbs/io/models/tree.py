@@ -64,19 +64,33 @@ class ModelGear:
         return dataclasses.replace(self, joint=joint, driver=driver)
 
 
+@dataclasses.dataclass(frozen=True)
+class ModelRelation:
+    """`sum coefficient q = offset` over `coefficients`, by a joint's name and which of its coordinates, from 0."""
+
+    name: str
+    coefficients: dict[tuple[str, int], float]
+    offset: float = 0.0
+
+    def on(self, whole: str, places: dict[str, int]) -> ModelRelation:
+        """The same where joints have become part of the joint `whole`, `places` saying from which coordinate on."""
+        moved = lambda j, i: (whole, places[j] + i) if j in places else (j, i)  # noqa: E731
+        return dataclasses.replace(self, coefficients={moved(*end): c for end, c in self.coefficients.items()})
+
+
 @dataclasses.dataclass(eq=False)
 class ModelTree:
     """A model as its file gives it.
 
     `joints` form a tree that hangs from `ground`, one per link, parents before children; `loops` join links that the
-    tree joins already; `gears` bind coordinates of joints. `gravity` `(3,)` m/s^2, None where the file says nothing.
-    `notes`: one line for everything that was read but is not simulated.
+    tree joins already; `gears` bind coordinates of two or more joints. `gravity` `(3,)` m/s^2, None where the file says
+    nothing. `notes`: one line for everything that was read but is not simulated.
     """
 
     name: str
     links: dict[str, ModelLink] = dataclasses.field(default_factory=dict)
     joints: list[ModelJoint] = dataclasses.field(default_factory=list)
     loops: list[ModelJoint] = dataclasses.field(default_factory=list)
-    gears: list[ModelGear] = dataclasses.field(default_factory=list)
+    gears: list[ModelGear | ModelRelation] = dataclasses.field(default_factory=list)
     gravity: np.ndarray | None = None
     notes: list[str] = dataclasses.field(default_factory=list)

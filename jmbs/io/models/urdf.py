@@ -47,7 +47,7 @@ def read_urdf(file: Path, robot: ElementTree.Element, root: str) -> ModelTree:
     for joint in _parents_first(file, tree.links, joints):
         tree.joints.append(_joint(file, joint, rotors.get(joint.name, 0.0)))
         tree.notes += joint_notes(joint)
-    tree.gears = _gears(file, joints, tree.notes)
+    tree.gears += _gears(file, joints, tree.notes)
     _hang_on_ground(tree, root)
     return tree
 

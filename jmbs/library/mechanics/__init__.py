@@ -15,6 +15,7 @@ from jmbs.library.mechanics.checks import (
     is_law,
     is_number,
     nearest,
+    per_coordinate,
     require_keys,
     show,
     unit_quaternion,
@@ -44,6 +45,7 @@ from jmbs.library.mechanics.elements import (
 )
 from jmbs.library.mechanics.find import (
     FoundBody,
+    FoundGear,
     FoundJoint,
     JointCoordinates,
     MechanicalParts,
@@ -72,6 +74,7 @@ from jmbs.library.mechanics.joint import (
     joint_residual,
     relative_momentum,
 )
+from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
@@ -91,6 +94,13 @@ from jmbs.library.mechanics.placement import (
     place_along_joints,
 )
 from jmbs.library.mechanics.point_velocity import PointVelocity
+from jmbs.library.mechanics.prescribed_motion import (
+    MotionDrive,
+    PrescribedMotion,
+    SplineMotion,
+    motion_drive,
+    require_motion,
+)
 from jmbs.library.mechanics.reduced_body import (
     Inclusion,
     ReducedCoupling,
@@ -99,6 +109,7 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_body,
     reduced_momentum,
 )
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rotor import RotorInertia, RotorRate, rotor_momentum
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
@@ -118,12 +129,14 @@ __all__ = [
     "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
     "LARGEST",
+    "JointRelation",
     "JointSpec",
     "STANDARD_GRAVITY",
     "CentreOfForce",
     "Contact",
     "ForceDistribution",
     "FoundBody",
+    "FoundGear",
     "FoundJoint",
     "Friction",
     "Gear",
@@ -144,6 +157,7 @@ __all__ = [
     "MassDistribution",
     "MechanicalParts",
     "Mechanism",
+    "MotionDrive",
     "NoPotential",
     "NoSlide",
     "NoSlip",
@@ -154,14 +168,17 @@ __all__ = [
     "PointLoad",
     "PointVelocity",
     "PotentialKineticCoupling",
+    "PrescribedMotion",
     "ReducedCoupling",
     "ReducedKineticEnergy",
     "ReducedLiePoisson",
+    "RelationSpec",
     "Roller",
     "RotorInertia",
     "RotorRate",
     "Rule",
     "SimulationSpec",
+    "SplineMotion",
     "SurfaceMotion",
     "TableSpec",
     "TemperatureDependentFriction",
@@ -196,10 +213,12 @@ __all__ = [
     "make_gear_steps",
     "make_placement",
     "momentum_quantity",
+    "motion_drive",
     "motion_of",
     "nearest",
     "parameter",
     "parameter_table",
+    "per_coordinate",
     "place_along_joints",
     "point_masses",
     "reduced_body",
@@ -208,6 +227,7 @@ __all__ = [
     "refuse_times",
     "relative_momentum",
     "require_keys",
+    "require_motion",
     "resultant_force",
     "resultant_torque",
     "rigid_body",

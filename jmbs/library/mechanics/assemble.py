@@ -24,6 +24,7 @@ from jmbs.library.mechanics.parts import (
     surface_motion,
     velocity_box,
 )
+from jmbs.library.mechanics.prescribed_motion import MOTION, motion_closure, motion_drive
 from jmbs.library.thermal import Conduction
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def build(mechanism: Mechanism) -> System:
         wiring.joint(spec)
         parent = None if spec.parent == "ground" else spec.parent
         closures.append(joint_closure(name, parent, spec.child))
+        if spec.prescribed is not None:
+            closures.append(motion_closure(name))
     for name, spec in mechanism.elements.items():
         boxes[name] = element_system(mechanism, spec)
         wiring.element(spec)
@@ -71,10 +74,10 @@ def build(mechanism: Mechanism) -> System:
         closures.extend(body_constraint_closures(spec))
     for name, spec in mechanism.gears.items():
         boxes[name] = gear_system(mechanism, spec)
-        for key, joint, _ in spec.ends:
-            wiring.connect(f"{joint}.p_r", f"{name}.p_{key}")
-        closures.append(gear_closure(name, spec.driver, spec.joint))
-    drives = {**_actuations(mechanism), **_loads(mechanism), **_surfaces(mechanism)}
+        for port, joint in spec.ports.items():
+            wiring.connect(f"{joint}.p_r", f"{name}.{port}")
+        closures.append(gear_closure(name, *spec.ports.values()))
+    drives = {**_actuations(mechanism), **_loads(mechanism), **_surfaces(mechanism), **_motions(mechanism)}
     for name, force in mechanism.forces.items():
         body = mechanism.bodies[force.body]
         velocity = f"{force.body}/{velocity_box(body)}"
@@ -145,6 +148,9 @@ class _Wiring:
         # Where a rotation without inertia moves the joint, only actuation that was looked at may act.
         if spec.actuation is not None or not turns_inertialess(self.mechanism, spec):
             self.outer[f"{spec.name}/{ACTUATION}"] = f"{spec.name}.p_r"
+        if spec.prescribed is not None:
+            self.connect(f"{spec.name}.p_m", f"{spec.name}.p_m")
+            self.outer[f"{spec.name}/{MOTION}"] = f"{spec.name}.p_m"
         if spec.friction is not None and spec.friction.heats != "environment":
             self.heat(spec.friction.heats, f"{spec.name}.s")
 
@@ -206,6 +212,14 @@ def _actuations(mechanism: Mechanism) -> dict[str, Any]:
             port = f"{name}/{ACTUATION}"
             drives[port] = make_drive(f"joints/{port}", "flow", spec.actuation, spec.dimension)
     return drives
+
+
+def _motions(mechanism: Mechanism) -> dict[str, Any]:
+    return {
+        f"{name}/{MOTION}": motion_drive(spec.prescribed, spec.dimension)
+        for name, spec in mechanism.joints.items()
+        if spec.prescribed is not None
+    }
 
 
 def _loads(mechanism: Mechanism) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from jmbs.library.mechanics.body_constraint import BodyConstraint
 from jmbs.library.mechanics.elements import LineOfAction, ThermalStore
 from jmbs.library.mechanics.gear import Gear, gear_closure_between
 from jmbs.library.mechanics.joint import Ground, HolonomicConstraint, Offset, joint_closure_between
+from jmbs.library.mechanics.joint_relation import JointRelation
+from jmbs.library.mechanics.prescribed_motion import PrescribedMotion
 from jmbs.library.mechanics.reduced_body import Inclusion, ReducedCoupling, ReducedKineticEnergy
 from jmbs.library.mechanics.rotor import RotorRate
 from jmbs.library.mechanics.velocity_constraints import Contact, NoSlide, NoSlip, Perpendicular
@@ -94,11 +96,21 @@ class FoundConstraint:
 
 @dataclasses.dataclass(frozen=True)
 class FoundGear:
-    """A gear by name: joint and number of the bound coordinate of the `driver` and of the other, `driven`."""
+    """A gear by name: the `joints` at its ports, and its `ends`, joint and number of each coordinate that it binds; the
+    one in whose unit it is `measured`."""
 
     name: str
-    driver: tuple[str, int]
-    driven: tuple[str, int]
+    joints: tuple[str, ...]
+    ends: tuple[tuple[str, int], ...]
+    measured: tuple[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundMotion:
+    """The prescribed motion of a `joint`, by the path of its component, which its `drive` has too."""
+
+    drive: str
+    joint: str
 
 
 @by_value
@@ -113,6 +125,7 @@ class MechanicalParts:
     gears: tuple[FoundGear, ...] = ()
     stores: tuple[str, ...] = ()
     conductions: tuple[str, ...] = ()
+    motions: tuple[FoundMotion, ...] = ()
 
     def below(self, prefix: str) -> MechanicalParts:
         """Bodies and joints of the system whose paths begin with `prefix` (`arm/`), named as in it."""
@@ -143,16 +156,23 @@ def find_parts(flat: FlatSystem) -> MechanicalParts:
     at_velocity = {body.velocity: body.name for body in bodies}
     joints = [j for path in of(HolonomicConstraint) if (j := _joint(at, path, at_velocity)) is not None]
     at_rates = {joint.rates: joint for joint in joints}
-    gears = [g for path in of(Gear) if (g := _gear(at, path, at_rates)) is not None]
+    gears = [g for path in of((Gear, JointRelation)) if (g := _gear(at, path, at_rates)) is not None]
+    driven = {path: at_rates.get(at.name[path, "p_joint"]) for path in of(PrescribedMotion)}
+    motions = tuple(FoundMotion(path, joint.name) for path, joint in driven.items() if joint is not None)
     lines = [e for path in of(LineOfAction) if (e := _element(at, path)) is not None]
     return MechanicalParts(
         tuple(bodies),
         tuple(joints),
         tuple(lines),
-        (*_constraints(paths), *(_gear_constraint(gear, joints) for gear in gears)),
+        (
+            *_constraints(paths),
+            *(_gear_constraint(gear, joints) for gear in gears),
+            *(_motion_constraint(motion, joints) for motion in motions),
+        ),
         tuple(gears),
         tuple(of(ThermalStore)),
         tuple(of(Conduction)),
+        motions,
     )
 
 
@@ -167,7 +187,7 @@ def with_joint_closures(flat: FlatSystem, parts: MechanicalParts) -> FlatSystem:
         if j.constraint not in closed
     ]
     added += [
-        gear_closure_between(gear.name, *((joint[end[0]].constraint, "q_r") for end in (gear.driver, gear.driven)))
+        gear_closure_between(gear.name, *((joint[name].constraint, "q_r") for name in gear.joints))
         for gear in parts.gears
         if gear.name not in closed
     ]
@@ -267,17 +287,27 @@ def _element(at: Junctions, path: str) -> FoundElement | None:
 
 
 def _gear(at: Junctions, path: str, joints: dict[str, FoundJoint]) -> FoundGear | None:
-    ends = [joints.get(at.name[path, port]) for port in ("p_driver", "p_joint")]
-    if ends[0] is None or ends[1] is None:
+    gear = at.flat.components[path]
+    found = [joint.name for port in gear.ports if (joint := joints.get(at.name[path, port])) is not None]
+    if len(found) < len(gear.ports):
         return None
-    first, second = at.flat.components[path].coordinates
-    return FoundGear(path, (ends[0].name, first), (ends[1].name, second))
+    ends = [(found[joint], number) for joint, number in gear.ends]
+    return FoundGear(path, tuple(found), tuple(ends), ends[gear.measured_at])
 
 
 def _gear_constraint(gear: FoundGear, joints: list[FoundJoint]) -> FoundConstraint:
-    name, coordinate = gear.driven
+    name, coordinate = gear.measured
     turns = next(joint.names.v_units[coordinate] for joint in joints if joint.name == name) == "rad/s"
     return FoundConstraint(gear.name, (gear.name,), ("torque" if turns else "force",))
+
+
+def _motion_constraint(motion: FoundMotion, joints: list[FoundJoint]) -> FoundConstraint:
+    """Its multipliers are forces and torques on the joint, with the names of its coordinates where it has several."""
+    names = next(joint.names for joint in joints if joint.name == motion.joint)
+    kinds = ["torque" if unit == "rad/s" else "force" for unit in names.v_units]
+    several = len(kinds) > 1
+    rows = tuple(f"{kind}_{name}" if several else kind for kind, name in zip(kinds, names.q_names, strict=True))
+    return FoundConstraint(motion.drive, (motion.drive,), rows)
 
 
 _MULTIPLIERS = {

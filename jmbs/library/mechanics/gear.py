@@ -7,6 +7,7 @@ Rows are negative velocities, as those of other constraints, so the multiplier i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -31,6 +32,8 @@ class Gear(eqx.Module):
     coordinates: tuple[int, int] = eqx.field(static=True)
     sizes: tuple[int, int] = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True
+    measured_at: ClassVar[int] = 1
+    """The end in whose unit the offset is, and the force that belongs to it the multiplier."""
 
     @property
     def ports(self) -> Interface:
@@ -40,11 +43,30 @@ class Gear(eqx.Module):
             for name, momentum in zip(("p_driver", "p_joint"), momenta, strict=True)
         }
 
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """The coordinates that are bound: number of the joint, among the ports, and of its coordinate."""
+        return tuple(enumerate(self.coordinates))
+
+    @property
+    def coefficients(self) -> Float[Array, "2"]:
+        """Those of the ends in a sum that is the offset."""
+        return jnp.stack([-self.ratio, jnp.ones_like(self.ratio)])
+
     def structure(self, x):
         del x
         ends = zip(self.sizes, self.coordinates, strict=True)
         driver, joint = (jnp.eye(n, dtype=self.ratio.dtype)[i] for n, i in ends)
         return None, jnp.concatenate([self.ratio * driver, -joint])[None]
+
+    def rate(self, ends: Sequence[Float[Array, "*m"]]) -> Float[Array, "*m"]:
+        """The row, from velocities of driver and joint; of their coordinates, what the offset is missing in it."""
+        driver, joint = ends
+        return self.ratio * driver - joint
+
+    def solved_for(self, end: int, joints: Sequence[Array]) -> Array:
+        """The coordinates of one joint, by number, from those of both, with the bound one set."""
+        return self.following(*joints) if end else self.leading(*joints)
 
     def following(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " n"]:
         """The joint's coordinates with the one that follows the driver's."""
@@ -64,14 +86,14 @@ class Gear(eqx.Module):
         return joint[second] - self.ratio * driver[first] - self.offset
 
 
-def gear_closure(name: str, driver: str, joint: str) -> Closure:
-    """The position-level closure of the `Gear` in box `name`, between the joints in boxes `driver` and `joint`."""
-    return gear_closure_between(name, (f"{driver}/pe", "q_r"), (f"{joint}/pe", "q_r"))
+def gear_closure(name: str, *joints: str) -> Closure:
+    """The position-level closure of the `Gear` or `JointRelation` in box `name`, between the joints in these boxes."""
+    return gear_closure_between(name, *((f"{joint}/pe", "q_r") for joint in joints))
 
 
-def gear_closure_between(name: str, driver: tuple[str, str], joint: tuple[str, str]) -> Closure:
-    """The same, with path and port of components that have the joints' coordinates."""
-    return Closure(name, name, (name,), (driver, joint), _error, negative)
+def gear_closure_between(name: str, *coordinates: tuple[str, str]) -> Closure:
+    """The same, with path and port of components that have the joints' coordinates, in the order of its ports."""
+    return Closure(name, name, (name,), coordinates, _error, negative)
 
 
 def _error(parts, states) -> Float[Array, "1"]:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -205,11 +205,13 @@ def joint(
     friction: Friction | ViscousFriction | TemperatureDependentFriction,
     heats_environment: bool = True,
     rotor: tuple[RotorInertia, RotorRate] | None = None,
+    more: Mapping[str, tuple[Any, dict[str, str]]] | None = None,
 ) -> System:
     """A joint as a pattern of boxes `hc, o1, o2, pe, pkc, mf` and `env`, with a rotor also `ri, rr`.
 
     Outer ports: `p1`, `p2` (momenta of the bodies), `q1`, `q2` (states of bodies on SO(3)xR3 only), `p_r` (actuation),
-    and `s` where friction heats something other than its own environment box.
+    and `s` where friction heats something other than its own environment box. `more`: further boxes, each with the
+    junctions of its ports, of which those with other names are outer ports.
     """
     group = motion.group
     boxes: dict[str, Any] = {
@@ -238,6 +240,12 @@ def joint(
         if "q" in offset.ports:
             junctions[f"q{number}"] = f"o{number}.q"
             outer[f"q{number}?"] = f"q{number}"
+    for box, (component, ports) in (more or {}).items():
+        boxes[box] = component
+        for port, junction in ports.items():
+            if junction not in junctions:
+                outer[junction] = junction
+            junctions[junction] = f"{junctions.get(junction, '')} {box}.{port}".strip()
     return lossy_system(boxes, junctions, outer, heats_environment)
 
 

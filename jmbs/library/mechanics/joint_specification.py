@@ -250,6 +250,8 @@ class JointSpec:
     no meaning; the default axis is z. `pitch` m/rad, screw only. `motions`: those of a composite joint, nearest to the
     parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity. `armature`: `(k,)` kg m^2
     or kg, inertia of rotors that turn with the joint, zero where there is none, None where there is none at all.
+    `prescribed`: the motion that the coordinates have, called `motion` in configs: `(k,)`, a table of k columns, or a
+    function of time.
 
     Raises `ModelError` with paths below `joints/<name>`.
     """
@@ -268,6 +270,7 @@ class JointSpec:
     actuation: np.ndarray | TableSpec | None = None
     motions: Any = None
     armature: Any = None
+    prescribed: Any = None
     motion: Any = dataclasses.field(default=None, init=False)
     dimension: int = dataclasses.field(default=0, init=False)
 
@@ -321,8 +324,9 @@ class JointSpec:
     def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
         """Spring, friction, actuation and rotor, all acting on the joint velocity."""
         if size == 0:
-            for key in ("spring", "friction", "actuation", "armature"):
+            for key in ("spring", "friction", "actuation", "armature", "prescribed"):
                 if getattr(self, key) is not None:
+                    key = "motion" if key == "prescribed" else key
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
         law = self.spring if checks.is_law(self.spring) else None
@@ -336,6 +340,9 @@ class JointSpec:
             if self.actuation is None
             else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
             "armature": None if self.armature is None else _armature(f"{path}/armature", self.armature, size),
+            "prescribed": self.prescribed
+            if self.prescribed is None or callable(self.prescribed)
+            else constant_or_table(f"{path}/motion", self.prescribed, size, broadcast=True),
         }
 
     @property

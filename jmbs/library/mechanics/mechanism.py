@@ -14,6 +14,7 @@ from jmbs.library.mechanics.body_constraint_specification import BodyConstraintS
 from jmbs.library.mechanics.composition import ConnectionSpec
 from jmbs.library.mechanics.constraint_specification import CONSTRAINT_TYPES, GEAR, ConstraintSpec
 from jmbs.library.mechanics.gear_specification import GearSpec
+from jmbs.library.mechanics.relation_specification import RelationSpec, make_gear
 from jmbs.library.mechanics.specification import (
     BodySpec,
     ConductionSpec,
@@ -76,7 +77,7 @@ class Mechanism:
         self.forces: dict[str, ForceSpec] = {}
         self.constraints: dict[str, ConstraintSpec] = {}
         self.body_constraints: dict[str, BodyConstraintSpec] = {}
-        self.gears: dict[str, GearSpec] = {}
+        self.gears: dict[str, GearSpec | RelationSpec] = {}
         self.stores: dict[str, StoreSpec] = {}
         self.conductions: dict[str, ConductionSpec] = {}
         self.systems: dict[str, Any] = {}
@@ -148,12 +149,17 @@ class Mechanism:
         actuation: Any = None,
         motions: Any = None,
         armature: Any = None,
+        motion: Any = None,
     ) -> None:
-        """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`."""
+        """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`.
+
+        `motion` prescribes where the joint is: numbers, a `TableSpec`, or a twice differentiable function of t (s).
+        """
         spec = JointSpec(
             *(name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation),
             motions=motions,
             armature=armature,
+            prescribed=motion,
         )
         self._add("joints", self.joints, spec)
 
@@ -187,8 +193,8 @@ class Mechanism:
 
     def add_constraint(self, name: str, type: Any, body: str | None = None, **values: Any) -> None:
         """Adds a constraint beyond joints: on the velocity of a body, `values` as `ConstraintSpec` names them by type,
-        between two joints, `type` gear, `values` as `GearSpec` names them, or between `body` and `other` (a body or
-        ground) by a law: `type` is then a module with `gap` or `rate`, see `BodyConstraint`.
+        between joints, `type` gear, `values` as `GearSpec` or `RelationSpec` name them, or between `body` and `other`
+        (a body or ground) by a law: `type` is then a module with `gap` or `rate`, see `BodyConstraint`.
 
         A surface in motion is a mapping with `point`, `velocity`, `angular_velocity`, and `normal` for a plane; one of
         another body has its name as `body`, and point and normal in its frame.
@@ -199,6 +205,7 @@ class Mechanism:
         mechanism.add_constraint("deck", "rolling", "ball", radius=0.1, plane={"body": "cart", "point": [0, 0, 0.2]})
         mechanism.add_constraint("slot", Slot(0.3), "pin", other="wheel")
         mechanism.add_constraint("mesh", "gear", joint="output", driver="input", ratio=-0.5)
+        mechanism.add_constraint("differential", "gear", joints={"pitch": 2.0, "left": -1.0, "right": -1.0})
         ```
         """
         path = f"constraints/{checks.name(f'constraints/{name}', name)}"
@@ -209,7 +216,7 @@ class Mechanism:
             self._add("constraints", self.body_constraints, BodyConstraintSpec.on_surface(name, type, body, values))
             return
         if checks.choice(f"{path}/type", type, CONSTRAINT_TYPES) == GEAR:
-            self._add("constraints", self.gears, GearSpec.make(name, {"body": body} | values))
+            self._add("constraints", self.gears, make_gear(name, {"body": body} | values))
             return
         if body is None:
             raise ModelError(f"{path}/body", "nothing", "the name of a body")

@@ -12,7 +12,6 @@ import numpy as np
 
 from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
-from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.rules import Rule
 
 if TYPE_CHECKING:
@@ -82,8 +81,9 @@ def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
         table.extend(_constraint_parameters(spec))
     for spec in mechanism.body_constraints.values():
         table.extend(_body_constraint_parameters(spec))
-    for name in mechanism.gears:
-        table.extend(_parameter(f"{name}/{key}", unit, (name, key), "number") for key, unit in UNITS.items())
+    for name, gear in mechanism.gears.items():
+        for key, (unit, kind) in gear.parameters.items():
+            table.append(_parameter(f"{name}/{key}", unit, (name, key), kind))
     for name in mechanism.stores:
         table.append(_parameter(f"{name}/capacity", "J/K", (name, "capacity"), "positive number"))
         table.append(_parameter(f"{name}/temperature", "K", (name, "temperature"), "positive number"))
@@ -220,6 +220,14 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
         place = (f"{name}/actuation", "value")
         rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))
+    if callable(spec.prescribed):
+        path = f"{name}/motion"
+        for own in array_fields(spec.prescribed):
+            place = (path, f"position.{own}")
+            rows.append(Parameter(f"{path}/{own.replace('.', '/')}", "1", (place,), drive=True))
+    elif isinstance(spec.prescribed, np.ndarray):
+        place = (f"{name}/motion", "position.value")
+        rows.append(_parameter(f"{name}/motion", "rad or m", place, "numbers", drive=True))
     return rows
 
 

@@ -24,7 +24,10 @@ from jmbs.library.mechanics.friction import (
 )
 from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
+from jmbs.library.mechanics.joint_relation import JointRelation
+from jmbs.library.mechanics.prescribed_motion import MOTION, PrescribedMotion
 from jmbs.library.mechanics.reduced_body import reduced_body
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
 from jmbs.library.mechanics.velocity_constraints import (
     NoSlide,
@@ -73,6 +76,8 @@ MOTIONS = {
     "free": lambda spec: Free(),
     "composite": lambda spec: composite_motion(spec.motions),
 }
+MOTION_PORTS = {"p_joint": "p_r", "p_drive": "p_m"}
+"""Junctions of a joint at which its prescribed motion stands."""
 DRY_GROUPS = {
     "spherical": ((0, 1, 2),),
     "planar": ((0, 1), (2,)),
@@ -123,7 +128,8 @@ def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
         offsets.append(Offset(array(frame.position), array(frame.quaternion), group))
     heats = spec.friction is None or spec.friction.heats == "environment"
     spring, friction = joint_potential(motion, spec), joint_friction(motion, spec)
-    return joint(motion, offsets[0], offsets[1], spring, friction, heats, joint_rotor(motion, spec))
+    more = {} if spec.prescribed is None else {MOTION: (PrescribedMotion(spec.dimension), MOTION_PORTS)}
+    return joint(motion, offsets[0], offsets[1], spring, friction, heats, joint_rotor(motion, spec), more)
 
 
 def joint_rotor(motion, spec: JointSpec) -> tuple[RotorInertia, RotorRate] | None:
@@ -238,8 +244,11 @@ def body_constraint_closures(spec: BodyConstraintSpec) -> tuple[Closure, ...]:
     return tuple(body_constraint_closure(spec.name, path, bodies) for path in gaps)
 
 
-def gear_system(mechanism: Mechanism, spec: GearSpec) -> Gear:
-    """A gear between two joints."""
+def gear_system(mechanism: Mechanism, spec: GearSpec | RelationSpec) -> Gear | JointRelation:
+    """A gear between joints."""
+    if isinstance(spec, RelationSpec):
+        sizes = tuple(len(own) for own in spec.joints.values())
+        return JointRelation(array(spec.coefficients), array(spec.offset), sizes)
     (_, driver, first), (_, joint, second) = spec.ends
     sizes = mechanism.joints[driver].dimension, mechanism.joints[joint].dimension
     return Gear(array(spec.ratio), array(spec.offset), (first, second), sizes)

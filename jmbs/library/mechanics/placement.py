@@ -72,21 +72,19 @@ def _next(names, ends, placed, given_joints) -> tuple[int, int, bool] | None:
 
 @dataclasses.dataclass(frozen=True)
 class GearStep:
-    """One coordinate set from another where an assembly starts: by the `gear` between joints `driver` and `joint`.
-
-    `forward`: the joint's from the driver's; else the other way round.
-    """
+    """One coordinate set from others where an assembly starts: by the `gear` between `joints`, by number, that of its
+    `end`."""
 
     gear: str
-    driver: int
-    joint: int
-    forward: bool
+    joints: tuple[int, ...]
+    end: int
 
 
 def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
     """In which order gears set the coordinates of joints that are not given, starting from those that are.
 
-    **Arguments:** `joints`: all names.
+    A gear that has more than one coordinate of which nothing is known sets none, but for those of two: there the first
+    one stands where it is. **Arguments:** `joints`: all names.
     """
     steps, waiting, known = [], {gear.name: gear for gear in gears}, set[tuple[str, int]]()
 
@@ -94,13 +92,18 @@ def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joi
         return joint in given_joints or (joint, coordinate) in known
 
     while waiting:
-        ends = {name: (is_known(*gear.driver), is_known(*gear.driven)) for name, gear in waiting.items()}
-        # Where nothing is known, the driver of the first one stands where it is.
-        name = next((name for name in waiting if any(ends[name])), next(iter(waiting)))
-        gear, (driver, joint) = waiting.pop(name), ends[name]
-        known |= {gear.driver, gear.driven}
-        if not (driver and joint):
-            steps.append(GearStep(name, joints.index(gear.driver[0]), joints.index(gear.driven[0]), not joint))
+        unknown = {
+            name: [number for number, end in enumerate(gear.ends) if not is_known(*end)]
+            for name, gear in waiting.items()
+        }
+        name = next((name for name in waiting if len(unknown[name]) <= 1), None)
+        name = next((name for name in waiting if len(waiting[name].ends) == 2), None) if name is None else name
+        if name is None:
+            break
+        gear = waiting.pop(name)
+        known |= set(gear.ends)
+        if unknown[name]:
+            steps.append(GearStep(name, tuple(map(joints.index, gear.joints)), unknown[name][-1]))
     return tuple(steps)
 
 

@@ -24,6 +24,7 @@ from jmbs.library.mechanics.joint_specification import (
     require_rotors,
     require_static,
 )
+from jmbs.library.mechanics.relation_specification import require_some
 from jmbs.library.mechanics.specification import TRIANGLE_TOLERANCE, inertia_matrix
 from jmbs.lie import Composite, independence
 
@@ -171,6 +172,7 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
     "positive number": (_number(positive=True), _is_positive),
     "non-negative number": (_number(non_negative=True), _is_non_negative),
     "numbers": (_finite, None),
+    "coefficients": (lambda given: require_some(given.path, given.value), lambda x: jnp.any(x != 0)),
     "positive numbers": (_numbers(True), _is_positive),
     "non-negative numbers": (_numbers(False), _is_non_negative),
     "non-negative matrix": (

@@ -9,11 +9,15 @@ from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.composition import thermal_port
 from jmbs.library.mechanics.inertialess import refuse_inertialess, turns_inertialess
 from jmbs.library.mechanics.parts import motion_of
+from jmbs.library.mechanics.prescribed_motion import require_motion
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.specification import SimulationSpec, TableSpec
 from jmbs.lie import Rn
 
 if TYPE_CHECKING:
+    from jmbs.library.mechanics.gear_specification import GearSpec
     from jmbs.library.mechanics.mechanism import Mechanism
+    from jmbs.library.mechanics.specification import JointSpec
 
 
 def validate(mechanism: Mechanism) -> None:
@@ -23,6 +27,8 @@ def validate(mechanism: Mechanism) -> None:
     for joint in mechanism.joints.values():
         _require_body(mechanism, f"joints/{joint.name}/parent", joint.parent, ground=True)
         _require_body(mechanism, f"joints/{joint.name}/child", joint.child)
+        if joint.prescribed is not None:
+            _require_drivable(mechanism, joint)
         if joint.friction is not None:
             _require_store(mechanism, f"joints/{joint.name}/friction/heats", joint.friction.heats)
     for load in mechanism.loads.values():
@@ -43,8 +49,7 @@ def validate(mechanism: Mechanism) -> None:
         _require_body(mechanism, f"{path}/body", constraint.body)
         _require_body(mechanism, f"{path}/{constraint.other_key}", constraint.other, ground=True)
     for gear in mechanism.gears.values():
-        for key, joint, coordinate in gear.ends:
-            _require_coordinate(mechanism, f"constraints/{gear.name}", key, joint, coordinate)
+        _require_coordinates(mechanism, f"constraints/{gear.name}", gear)
     _validate_initial(mechanism)
     _validate_simulation(mechanism)
     refuse_inertialess(mechanism)
@@ -70,6 +75,7 @@ def _validate_simulation(mechanism: Mechanism) -> None:
         raise ModelError("simulation", checks.show(mechanism.simulation), "a SimulationSpec")
     t0, t1 = mechanism.simulation.t0, mechanism.simulation.t1
     drives = {f"joints/{joint.name}/actuation": joint.actuation for joint in mechanism.joints.values()}
+    drives |= {f"joints/{joint.name}/motion": joint.prescribed for joint in mechanism.joints.values()}
     for load in mechanism.loads.values():
         drives |= {f"loads/{load.name}/force": load.force, f"loads/{load.name}/torque": load.torque}
     for constraint in mechanism.constraints.values():
@@ -88,21 +94,46 @@ def _require_body(mechanism: Mechanism, path: str, name: str, *, ground: bool = 
         raise ModelError(path, checks.show(name), wanted)
 
 
-def _require_coordinate(mechanism: Mechanism, path: str, key: str, joint: str, coordinate: int) -> None:
-    """Refuses an end of a gear that is no turn or travel."""
+def _require_coordinates(mechanism: Mechanism, path: str, gear: GearSpec | RelationSpec) -> None:
+    """Refuses a gear of joints without the coordinates that it binds."""
+    if isinstance(gear, RelationSpec):
+        for joint, coefficients in gear.joints.items():
+            own = f"{path}/joints/{joint}"
+            k = _turns_or_travels(mechanism, own, joint)
+            if len(coefficients) != k:
+                found = checks.show(coefficients if len(coefficients) > 1 else coefficients[0])
+                raise ModelError(own, found, f"{k} number{'s' * (k > 1)}, one for each coordinate of {joint}")
+        return
+    for key, joint, coordinate in gear.ends:
+        k = _turns_or_travels(mechanism, f"{path}/{key}", joint)
+        if coordinate >= k:
+            place = "driver_coordinate" if key == "driver" else "coordinate"
+            raise ModelError(f"{path}/{place}", str(coordinate), f"a coordinate of {joint}, below {k}")
+
+
+def _turns_or_travels(mechanism: Mechanism, path: str, joint: str) -> int:
+    """How many coordinates a joint has that a gear binds. Raises `ModelError` for one that is no turn or travel."""
     if joint not in mechanism.joints:
         wanted = f"the name of a joint{checks.nearest(joint, mechanism.joints)}"
-        raise ModelError(f"{path}/{key}", checks.show(joint), wanted)
+        raise ModelError(path, checks.show(joint), wanted)
     spec = mechanism.joints[joint]
     if not isinstance(motion_of(spec).group, Rn) or spec.dimension == 0:
-        raise ModelError(
-            f"{path}/{key}", f"{joint}, a {spec.type} joint", "a joint whose coordinates are turns or travels"
-        )
-    if coordinate >= spec.dimension:
-        place = "driver_coordinate" if key == "driver" else "coordinate"
-        raise ModelError(f"{path}/{place}", str(coordinate), f"a coordinate of {joint}, below {spec.dimension}")
+        raise ModelError(path, f"{joint}, a {spec.type} joint", "a joint whose coordinates are turns or travels")
     if turns_inertialess(mechanism, spec):
-        raise ModelError(f"{path}/{key}", f"{joint}, which a rotation without inertia moves", "another joint")
+        raise ModelError(path, f"{joint}, which a rotation without inertia moves", "another joint")
+    return spec.dimension
+
+
+def _require_drivable(mechanism: Mechanism, spec: JointSpec) -> None:
+    """Refuses a prescribed motion of coordinates that are no turns or travels, or that is no function for them."""
+    path = f"joints/{spec.name}/motion"
+    if not isinstance(motion_of(spec).group, Rn):
+        raise ModelError(path, f"one of a {spec.type} joint", "a joint whose coordinates are turns or travels")
+    if turns_inertialess(mechanism, spec):
+        found = "one of a coordinate that a rotation without inertia moves"
+        raise ModelError(path, found, "no motion on that coordinate")
+    if callable(spec.prescribed):
+        require_motion(path, spec.prescribed, spec.dimension)
 
 
 def _require_store(mechanism: Mechanism, path: str, name: str) -> None:
