@@ -66,7 +66,13 @@ def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) ->
         if batch.role is Role.STORAGE:
             flow = rates.velocity[batch.efforts]
         if batch.role is Role.IRREVERSIBLE:
-            M = each(batch, onsager(batch, dae.reference_temperature), component, batch.states(x), efforts)
+            M = each(
+                batch,
+                onsager(batch, dae),
+                component,
+                batch.states(x),
+                efforts,
+            )
             flow = jnp.einsum("npq,nq->np", M, efforts) / dae.reference_temperature
         if J is not None:
             flow = flow + jnp.einsum("npq,nq->np", J, efforts)

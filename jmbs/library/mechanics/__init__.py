@@ -42,6 +42,7 @@ from jmbs.library.mechanics.elements import (
 )
 from jmbs.library.mechanics.find import (
     FoundBody,
+    FoundConstraint,
     FoundJoint,
     JointCoordinates,
     MechanicalParts,
@@ -115,6 +116,7 @@ __all__ = [
     "Contact",
     "ForceDistribution",
     "FoundBody",
+    "FoundConstraint",
     "FoundJoint",
     "Friction",
     "Gear",
