@@ -75,9 +75,8 @@ def _with_stored(dae: ReferenceDAE, x: State, efforts: Sequence[Array]) -> Float
     plan, whole = dae.plan, jnp.concatenate(efforts)
     read = [b.efforts for b, c in zip(plan.batches, dae.components, strict=True) if hasattr(c, METHOD)]
     slots = np.unique(np.concatenate([places.ravel() for places in read]))
-    needed = {
-        i for i, b in enumerate(plan.batches) if b.role is Role.STORAGE and np.isin(b.efforts, slots).any()
-    }  # fmt: skip
+    storages = [(i, b.efforts) for i, b in enumerate(plan.batches) if b.role is Role.STORAGE]
+    needed = {i for i, own in storages if np.isin(own, slots).any()}
     if not needed:
         return whole
     return jnp.concatenate([dae.stored_efforts(x, needed), whole[plan.n_stored :]])

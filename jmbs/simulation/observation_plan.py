@@ -176,8 +176,8 @@ KINDS = {VOLUME: "fluid", "charge": "electric", "flux_linkage": "magnetic"}
 
 
 def _is_thermal(batch: Batch) -> bool:
-    """Whether a storage has heat alone; what can give work back, as a gas can, counts as potential."""
-    return all(port.quantity == ENTROPY for port in batch.ports)
+    """Whether a storage exchanges heat alone; what can give work back, as a gas can, counts as potential."""
+    return all(port.quantity == ENTROPY for port in batch.ports if port.efforts is not None)
 
 
 def storage_kinds(dae: ReferenceDAE) -> tuple[tuple[str, str], ...]:
