@@ -18,11 +18,12 @@ from jmbs.ephs.drive import (
 from jmbs.ephs.evaluate import each
 from jmbs.ephs.expose import exposed
 from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
-from jmbs.ephs.interface import ENTROPY, Interface, Port, Quantity, power_port, state_port
+from jmbs.ephs.interface import ENTROPY, VOLUME, Interface, Port, Quantity, power_port, state_port
 from jmbs.ephs.junctions import Junctions
 from jmbs.ephs.laws import validate_component
+from jmbs.ephs.outputs import Outputs, OutputView, output_units, outputs_at, validate_outputs
 from jmbs.ephs.pattern import Junction, Pattern, pattern
-from jmbs.ephs.plan import Block, Plan, make_plan
+from jmbs.ephs.plan import Batch, Block, Plan, make_plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
 from jmbs.ephs.semantics import ReferenceDAE
 from jmbs.ephs.solvability import imbalance, undetermined
@@ -33,7 +34,9 @@ from jmbs.ephs.view import StateView
 
 __all__ = [
     "ENTROPY",
+    "VOLUME",
     "Balance",
+    "Batch",
     "Block",
     "Closure",
     "ConstantEffort",
@@ -50,6 +53,8 @@ __all__ = [
     "Junction",
     "Junctions",
     "NestedFlow",
+    "OutputView",
+    "Outputs",
     "Pattern",
     "Plan",
     "Port",
@@ -76,6 +81,8 @@ __all__ = [
     "lossy_system",
     "made_by_unproven",
     "make_plan",
+    "output_units",
+    "outputs_at",
     "pattern",
     "power_port",
     "reference_dae",
@@ -84,4 +91,5 @@ __all__ = [
     "undetermined",
     "validate",
     "validate_component",
+    "validate_outputs",
 ]

@@ -25,10 +25,11 @@ def reference_dae(
     eliminate: bool = True,
     kinematic: bool = True,
     apart: Collection[str] = (),
+    reference_pressure: float | None = None,
 ) -> ReferenceDAE:
     """Plans a flattened system and stacks its components; float fields become arrays of `dtype`.
 
-    **Arguments:** `eliminate`, `apart`: see `make_plan`.
+    **Arguments:** `eliminate`, `apart`: see `make_plan`; `reference_temperature` K; `reference_pressure` Pa.
     """
     cast = lambda tree: jax.tree.map(lambda leaf: _as_array(leaf, dtype), tree)  # noqa: E731
     components = {path: cast(component) for path, component in flat.components.items()}
@@ -36,7 +37,8 @@ def reference_dae(
     plan = make_plan(flat, eliminate, apart)
     stacked = tuple(stack([components[path] for path in batch.paths]) for batch in plan.batches)
     temperature = jnp.asarray(reference_temperature, dtype)
-    return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic)
+    pressure = None if reference_pressure is None else jnp.asarray(reference_pressure, dtype)
+    return ReferenceDAE(stacked, cast(dict(flat.drives)), temperature, plan, kinematic, pressure)
 
 
 def stack(components: list[Any]) -> Any:

@@ -10,6 +10,7 @@ A component is an equinox module with a `ports` interface and exactly one of
 - nothing else for the environment, which is the class `Environment` itself.
 
 `x` maps port names to states (power ports at junctions without storage have none), `e` maps power ports to efforts.
+Any of them may declare outputs, see `jmbs.ephs.outputs`.
 Nothing needs to inherit from a class of jmbs: the role is read off the method. An attribute `domain` says where a
 component has meaning, see `jmbs.ephs.samples`.
 """
@@ -40,11 +41,17 @@ class Role(enum.Enum):
 
 
 class Efforts(Mapping[str, Float[Array, " n"]]):
-    """Efforts by port name, as an irreversible component receives them, with the reference temperature beside."""
+    """Efforts by port name, as components receive them, with the reference temperature and pressure beside."""
 
-    def __init__(self, efforts: Mapping[str, Float[Array, " n"]], reference_temperature: Float[Array, ""]):
+    def __init__(
+        self,
+        efforts: Mapping[str, Float[Array, " n"]],
+        reference_temperature: Float[Array, ""],
+        reference_pressure: Float[Array, ""] | None = None,
+    ):
         self._efforts = efforts
         self.reference_temperature = reference_temperature
+        self.reference_pressure = reference_pressure
 
     def __getitem__(self, port: str) -> Float[Array, " n"]:
         return self._efforts[port]
@@ -58,6 +65,11 @@ class Efforts(Mapping[str, Float[Array, " n"]]):
     def temperature(self, port: str) -> Float[Array, ""]:
         """Absolute temperature `theta0 + e` (K) at a thermal port."""
         return self.reference_temperature + self._efforts[port][0]
+
+    def pressure(self, port: str) -> Float[Array, ""]:
+        """Absolute pressure `pi0 - e` (Pa) at a port of a volume; without a reference pressure `pi0` is zero."""
+        gauge = -self._efforts[port][0]
+        return gauge if self.reference_pressure is None else self.reference_pressure + gauge
 
 
 class Environment(eqx.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -11,11 +11,14 @@ from jaxtyping import Array, Float
 
 
 class View(Protocol):
-    """What a drive may look at: the state and the effort at any component's port."""
+    """What a drive may look at: the state and the effort at any component's port, and declared outputs by name."""
 
     def state(self, path: str, port: str) -> Array: ...
 
     def effort(self, path: str, port: str) -> Float[Array, " n"]: ...
+
+    @property
+    def output(self) -> Mapping[str, Array]: ...
 
 
 @runtime_checkable
@@ -111,12 +114,29 @@ class _NestedView:
     def __init__(self, view: View, prefix: str):
         self._view, self._prefix = view, prefix
         self.own_effort = getattr(view, "own_effort", None)
+        self.output = _NestedOutputs(view.output, prefix)
 
     def state(self, path: str, port: str) -> Array:
         return self._view.state(self._prefix + path, port)
 
     def effort(self, path: str, port: str) -> Float[Array, " n"]:
         return self._view.effort(self._prefix + path, port)
+
+
+class _NestedOutputs(Mapping[str, Array]):
+    """Outputs of the components whose paths begin with a prefix, by what follows it."""
+
+    def __init__(self, outputs: Mapping[str, Array], prefix: str):
+        self._outputs, self._prefix = outputs, prefix
+
+    def __getitem__(self, name: str) -> Array:
+        return self._outputs[self._prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._outputs if name.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def drive_below(drive: Any, prefix: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -13,6 +14,9 @@ from jaxtyping import Array, Float
 from jmbs.ephs.component import Efforts
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch
+
+if TYPE_CHECKING:
+    from jmbs.ephs.semantics import ReferenceDAE
 
 
 def energy_gradient(batch: Batch) -> Callable:
@@ -36,13 +40,18 @@ def each(batch: Batch, function: Callable, *args):
     return eqx.filter_vmap(lambda _, *rest: function(*rest))(jnp.arange(len(batch.paths)), *args)
 
 
-def onsager(batch: Batch, temperature: Float[Array, ""]) -> Callable:
+def onsager(batch: Batch, dae: ReferenceDAE) -> Callable:
     """`M(x, e)` of one component from its stacked efforts."""
 
     def matrix(component, states, efforts):
-        return component.onsager(states, Efforts(by_port(batch, efforts), temperature))
+        return component.onsager(states, efforts_of(batch, dae, efforts))
 
     return matrix
+
+
+def efforts_of(batch: Batch, dae: ReferenceDAE, efforts: Float[Array, " P"]) -> Efforts:
+    """The stacked efforts of one component as it receives them."""
+    return Efforts(by_port(batch, efforts), dae.reference_temperature, dae.reference_pressure)
 
 
 def by_port(batch: Batch, efforts: Float[Array, " P"]) -> dict[str, Array]:

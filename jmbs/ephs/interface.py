@@ -9,6 +9,8 @@ from jmbs.lie import AbstractGroup
 
 ENTROPY = "entropy"
 """Name of the quantity whose storage has the effort `theta - theta0` (differential of exergy, not of energy)."""
+VOLUME = "volume"
+"""Name of the quantity whose storage has the effort `pi0 - p` where the environment has a pressure, else `-p`."""
 
 
 @dataclasses.dataclass(frozen=True)

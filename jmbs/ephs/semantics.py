@@ -25,7 +25,8 @@ from jaxtyping import Array, Float
 from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_mask, transformer_rows
 from jmbs.ephs.general import solve_general
-from jmbs.ephs.interface import ENTROPY
+from jmbs.ephs.interface import ENTROPY, VOLUME
+from jmbs.ephs.outputs import OutputView
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Known, Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
@@ -42,6 +43,7 @@ class ReferenceDAE(eqx.Module):
     reference_temperature: Float[Array, ""]
     plan: Plan = eqx.field(static=True)
     kinematic: bool = eqx.field(static=True, default=True)
+    reference_pressure: Float[Array, ""] | None = None
 
     # -- structure ------------------------------------------------------------------------------------------------
 
@@ -66,7 +68,8 @@ class ReferenceDAE(eqx.Module):
         return (None, transformer_rows(batch, component, a), None) if batch.level == 0 else (None, None, a)
 
     def stored_efforts(self, x: State, only: Collection[int] | None = None) -> Float[Array, " stored"]:
-        """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores.
+        """`e_S = dH(x)`, left-trivialised; zero at the environment, `theta - theta0` at thermal stores, `pi0 - p` at
+        volumes where the environment has a pressure.
 
         With `only`, of the storages in these batches; zero elsewhere.
         """
@@ -76,7 +79,10 @@ class ReferenceDAE(eqx.Module):
                 gradient = each(batch, energy_gradient(batch), component, batch.states(x))
                 for port in batch.ports:
                     value = gradient[port.name]
-                    value = value - self.reference_temperature if port.quantity == ENTROPY else value
+                    if port.quantity == ENTROPY:
+                        value = value - self.reference_temperature
+                    if port.quantity == VOLUME and self.reference_pressure is not None:
+                        value = value + self.reference_pressure
                     parts.append((value, port.efforts))
         return self._sums(parts, self.plan.n_stored)
 
@@ -170,7 +176,7 @@ class ReferenceDAE(eqx.Module):
             if batch.role is not Role.IRREVERSIBLE or (only is not None and i not in only):
                 continue
             efforts = entries_at(e, batch.efforts)
-            matrix = onsager(batch, self.reference_temperature)
+            matrix = onsager(batch, self)
             M = each(batch, matrix, component, batch.states(x), efforts)
             flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
             thermal = jnp.asarray(thermal_mask(batch))
@@ -182,7 +188,7 @@ class ReferenceDAE(eqx.Module):
     def outer_flows(self, t, x: State, e: Array) -> tuple[Float[Array, " efforts"], Float[Array, ""]]:
         """Flows given by drives, and their power."""
         parts, power = [], jnp.zeros((), e.dtype)
-        view = StateView(self.plan, x, e)
+        view = StateView(self.plan, x, e, OutputView(self, x, e))
         for port, drive in self.drives.items():
             if not _prescribes(drive):
                 slot = self.plan.drive_slots[port]

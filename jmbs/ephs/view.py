@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jaxtyping import Array, Float
 
 from jmbs.ephs.plan import Plan
 
 
 class StateView:
-    """States and efforts by component path and port; what drives and outputs look things up in."""
+    """States and efforts by component path and port, `output` by `<path>/<name>`; what drives look things up in."""
 
-    def __init__(self, plan: Plan, x: tuple[Array, ...], e: Array):
+    def __init__(self, plan: Plan, x: tuple[Array, ...], e: Array, output: Mapping[str, Array] | None = None):
         self._plan, self._x, self._e = plan, x, e
+        self.output = {} if output is None else output
 
     def state(self, path: str, port: str) -> Array:
         """The state at a component's port."""
@@ -27,5 +30,5 @@ class PortView:
     """A `StateView` that also knows the effort at the driven port itself."""
 
     def __init__(self, view: StateView, slot):
-        self.state, self.effort = view.state, view.effort
+        self.state, self.effort, self.output = view.state, view.effort, view.output
         self.own_effort = view._e[slot]

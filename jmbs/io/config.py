@@ -105,7 +105,8 @@ def _build(config: ConfigSection, file: Path) -> Mechanism:
     """The mechanism of a config whose keys and kinds of values are right. Raises `ModelError`."""
     gravity = STANDARD_GRAVITY if config.gravity is None else config.gravity
     name = file.stem if config.name is None else config.name
-    mechanism = Mechanism(name, gravity, config.environment.temperature, config.seed)
+    environment = config.environment
+    mechanism = Mechanism(name, gravity, environment.temperature, config.seed, environment.pressure)
     for name, body in config.bodies.items():
         _add_body(mechanism, name, body, file.parent)
     for name, store in config.stores.items():

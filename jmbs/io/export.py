@@ -55,6 +55,11 @@ def mechanism_config(mechanism: Mechanism) -> dict[str, Any]:
     return config
 
 
+def _environment(mechanism: Mechanism) -> dict[str, float]:
+    given = {"temperature": mechanism.environment_temperature, "pressure": mechanism.environment_pressure}
+    return {key: value for key, value in given.items() if value is not None}
+
+
 def _config_and_tables(mechanism: Mechanism, stem: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The config, and its tables by the names of their files, which start with `stem`."""
     parts = Parts(mechanism, stem)
@@ -63,7 +68,7 @@ def _config_and_tables(mechanism: Mechanism, stem: str) -> tuple[dict[str, Any],
         "name": mechanism.name,
         "seed": mechanism.seed,
         "gravity": plain(mechanism.gravity),
-        "environment": {"temperature": mechanism.environment_temperature},
+        "environment": _environment(mechanism),
     }
     sections = {
         "bodies": {name: parts.body(spec) for name, spec in mechanism.bodies.items()},

@@ -47,9 +47,10 @@ CoordinateSource = Annotated[
 
 
 class EnvironmentSection(Section):
-    """The isothermal reference."""
+    """The isothermal reference, at a pressure or at none."""
 
     temperature: Number = 298.15
+    pressure: Number | None = None
 
 
 class FrameSection(Section):

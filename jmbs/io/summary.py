@@ -22,7 +22,8 @@ def summarise(
     heat and work leaves unexplained (the first-law residual) over `energy_scale`, the largest of kinetic energy,
     change of potential energy, work supplied and energy dissipated; for a mechanism without losses and drives it is
     the relative drift of the total energy. `laws` is "kept" or "broken", by what `broken_laws` lists (law, component,
-    time, size, unit, member; see `Trajectory.broken_laws`). A batch (one axis) gets the worst over its members and the
+    time, size, unit, member; see `Trajectory.broken_laws`). `outputs` has unit, smallest and largest of what components
+    declare, over time and entries. A batch (one axis) gets the worst over its members and the
     sum of times, steps and of the accounts; its `failed_members` are listed.
     """
     device = _device(trajectory)
@@ -48,6 +49,7 @@ def summarise(
         "entropy_produced": _last(trajectory.entropy_produced),
         "exergy_destroyed": _last(trajectory.exergy_destroyed),
         "projection_work": _last(trajectory.projection_work),
+        "outputs": _outputs(trajectory),
         "chosen_by_assembly": _chosen_by_assembly(trajectory),
         "laws": None if trajectory.production is None else "broken" if broken else "kept",
         "broken_laws": [law._asdict() for law in broken],
@@ -65,6 +67,16 @@ def _chosen_by_assembly(trajectory: Trajectory) -> dict[str, list[float]] | None
     if np.ndim(trajectory.ts) > 1:
         return None
     return {name: np.asarray(trajectory.q[name][0], float).tolist() for name in trajectory.labels.assembled}
+
+
+def _outputs(trajectory: Trajectory) -> dict[str, dict[str, Any]]:
+    """Unit and range of what components declare as outputs, by path and name."""
+    units, found = dict(trajectory.labels.output_units), {}
+    for name, values in trajectory.outputs.items():
+        finite = _finite(values)
+        least, most = (float(np.min(finite)), float(np.max(finite))) if finite.size else (None, None)
+        found[name] = {"unit": units.get(name, "1"), "smallest": least, "largest": most}
+    return found
 
 
 ACCEPTABLE_DRIFT = 1e-3

@@ -11,8 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.arrays import resolve_dtype
-from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined, validate
+from jmbs.arrays import is_traced, resolve_dtype
+from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined, validate, validate_outputs
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
     Mechanism,
@@ -30,7 +30,7 @@ from jmbs.multibody import make_layout, recognise
 from jmbs.simulation.mechanics import initial_states, initial_values, layout_of, refuse_given_twice, state_shapes
 from jmbs.simulation.model import Model, given_state
 from jmbs.simulation.motion_view import with_names
-from jmbs.simulation.parameter_values import within_bounds
+from jmbs.simulation.parameter_values import REFERENCES, within_bounds
 from jmbs.simulation.state import to_internal
 
 
@@ -41,6 +41,7 @@ def compile(
     environment_temperature: float = 298.15,
     settings: SimulationSpec | None = None,
     name: str = "system",
+    environment_pressure: float | None = None,
 ) -> Model:
     """Plans a system once and returns it as a model.
 
@@ -49,14 +50,16 @@ def compile(
     - `system`: a `Mechanism` (built, or read by `jmbs.load`), or any `jmbs.ephs` system. Bodies, joints and other
       mechanical parts are found in either, at any depth, and named by the path of their box.
     - `dtype`: of all arrays; None takes the config's precision (mechanism) or JAX's default.
-    - `initial`, `environment_temperature` (K), `settings`, `name`: for `jmbs.ephs` systems; a mechanism brings its own.
+    - `initial`, `environment_temperature` (K), `environment_pressure` (Pa), `settings`, `name`: for `jmbs.ephs`
+      systems; a mechanism brings its own.
       Initial states are given by junction name, those of joints and bodies also as `Mechanism.set_initial` takes them,
       in sections `joints` and `bodies`.
 
     Raises `ModelError` for a wrong model, before anything is traced.
     """
     if isinstance(system, Mechanism):
-        for key, value in {"initial": initial, "settings": settings}.items():
+        own = {"initial": initial, "settings": settings, "environment_pressure": environment_pressure}
+        for key, value in own.items():
             if value is not None:
                 raise ModelError(key, show(value), "none beside a Mechanism, which brings its own")
         return _compile_mechanism(system, dtype)
@@ -69,9 +72,11 @@ def compile(
     settings = settings or SimulationSpec(precision=resolved.name)
     given = dict(initial or {})
     sections = {key: given.pop(key) for key in ("joints", "bodies") if isinstance(given.get(key), Mapping)}
-    model = _planned(
-        system, resolved, environment_temperature, settings, name, {**sections, "states": given}, "initial"
-    )
+    environment = environment_temperature, environment_pressure
+    for (path, parameter), value in zip(REFERENCES.items(), environment, strict=True):
+        if value is not None and not is_traced(value):
+            parameter.rules[0].refuse(path, parameter.unit, value, ())
+    model = _planned(system, resolved, environment, settings, name, {**sections, "states": given}, "initial")
     table = _field_parameters(model.dae)
     return _with_kind(within_bounds(dataclasses.replace(model, table=table)))
 
@@ -81,8 +86,9 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
     resolved = resolve_dtype(settings.precision if dtype is None else dtype)
     initial = {"joints": mechanism.initial_joints, "bodies": mechanism.initial_bodies}
     initial["states"] = mechanism.initial_states
-    temperature, name, systems = mechanism.environment_temperature, mechanism.name, mechanism.systems
-    model = _planned(mechanism.system(), resolved, temperature, settings, name, initial, "initial/states", systems)
+    environment = mechanism.environment_temperature, mechanism.environment_pressure
+    name, systems = mechanism.name, mechanism.systems
+    model = _planned(mechanism.system(), resolved, environment, settings, name, initial, "initial/states", systems)
     table = (*parameter_table(mechanism), *_field_parameters(model.dae, systems))
     config = json.dumps(mechanism.config, default=str)
     model = within_bounds(dataclasses.replace(model, table=table, config_json=config))
@@ -93,7 +99,7 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
 def _planned(
     system: System,
     dtype: np.dtype,
-    temperature: float,
+    environment: tuple[float, float | None],
     settings: SimulationSpec,
     name: str,
     initial: Mapping[str, Mapping[str, Any]],
@@ -102,8 +108,8 @@ def _planned(
 ) -> Model:
     """The model of a system, still without named parameters.
 
-    **Arguments:** `initial`: sections `joints`, `bodies` and `states`; `states_path` of the last, for messages;
-    `systems`: boxes that a mechanism holds beside its own parts.
+    **Arguments:** `environment`: temperature and, if it has one, pressure; `initial`: sections `joints`, `bodies` and
+    `states`; `states_path` of the last, for messages; `systems`: boxes that a mechanism holds beside its own parts.
     """
     flat = flatten(system)
     parts = find_parts(flat)
@@ -111,7 +117,8 @@ def _planned(
     validate(flat)
     recognised = recognise(flat, settings.cut_joints)
     known = () if isinstance(recognised, str) else recognised.known
-    dae = reference_dae(flat, temperature, dtype, apart=known)
+    dae = reference_dae(flat, environment[0], dtype, apart=known, reference_pressure=environment[1])
+    validate_outputs(dae)
     given = initial_values(parts, initial.get("joints", {}), initial.get("bodies", {}), dtype)
     given["states"] = initial_states(dae, state_shapes(dae, parts), initial["states"], states_path)
     refuse_given_twice(parts, given)
@@ -146,7 +153,7 @@ def _with_kind(model: Model) -> Model:
     rank = np.linalg.matrix_rank(matrix, tol=rank_tolerance(model.dtype)) if matrix.size else 0
     if rank == dae.plan.n_free:
         return model
-    general = ReferenceDAE(dae.components, dae.drives, dae.reference_temperature, dae.plan, kinematic=False)
+    general = dataclasses.replace(dae, kinematic=False)
     junction = undetermined(general, jnp.zeros((), model.dtype), x)
     if junction is not None:
         found = "an effort that nothing determines"

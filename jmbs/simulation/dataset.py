@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -23,13 +24,13 @@ RESULT_SCHEMA = "jmbs-result/1"
 # Field of `Trajectory` -> (unit, long name) of the account kept as scalars over time.
 ACCOUNT: dict[str, tuple[str, str]] = {
     "kinetic": ("J", "kinetic energy"),
-    "potential": ("J", "potential energy: gravity, zero at the world origin, plus springs"),
+    "potential": ("J", "potential energy: gravity, zero at the world origin, springs, and what stores more than heat"),
     "total": ("J", "kinetic plus potential energy"),
     "supplied": ("J", "work supplied since the start by actuation, loads and prescribed motion"),
     "dissipated": ("J", "mechanical or electrical energy turned to heat since the start"),
     "entropy_produced": ("J/K", "entropy produced since the start"),
     "exergy_destroyed": ("J", "environment temperature times entropy produced"),
-    "first_law_residual": ("J", "change of stored energy plus heat to the environment minus work supplied"),
+    "first_law_residual": ("J", "change of stored energy plus heat and work to the environment minus work supplied"),
     "projection_work": ("J", "energy added by constraint stabilisation since the start"),
     "constraint_rank": ("1", "number of independent constraint rows"),
     "constraint_margin": ("1", "smallest relative singular value of the rows that were independent at the start"),
@@ -59,7 +60,8 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     lead = ("member",) if batched else ()
 
     broken = broken_laws(trajectory)
-    variables = _body_variables(trajectory) | _joint_variables(trajectory) | _other_variables(trajectory)
+    variables = _body_variables(trajectory) | _joint_variables(trajectory)
+    variables |= _other_variables(trajectory) | _constraint_variables(trajectory)
     variables = {name: (lead + dims, data, attrs) for name, (dims, data, attrs) in variables.items()}
     coordinates = _coordinates(trajectory)
     attributes: dict[str, Any] = {
@@ -176,12 +178,6 @@ def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
     for field, (unit, name) in ACCOUNT.items():
         if getattr(trajectory, field) is not None:
             variables[field] = (("time",), getattr(trajectory, field), {"units": unit, "long_name": name})
-    if trajectory.multipliers is not None:
-        for name, rows in trajectory.labels.constraints:
-            units = ["N m" if row.startswith("torque") else "N" for row in rows]
-            attrs = {"units": _joined(tuple(units)), "long_name": f"{', '.join(rows)} of {name}"}
-            variable = "multiplier_" + name.replace("/", ".")  # as below
-            variables[variable] = (("time", f"{variable}_row"), trajectory.multipliers[name], attrs)
     for field, (dim, unit, name) in BY_COMPONENT.items():
         values = getattr(trajectory, field)
         if values:
@@ -190,13 +186,41 @@ def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
     for store, kelvin in trajectory.temperature.items():
         attrs = {"units": "K", "long_name": f"temperature of {store}"}
         variables[f"temperature_{store}"] = (("time",), kelvin, attrs)
-    units = dict(trajectory.labels.state_units)
-    for path, values in trajectory.states.items():
-        # NetCDF reads a slash as a group; names of components never hold a dot, so this stays unambiguous.
-        name = "state_" + path.replace("/", ".")
-        dims = ("time", *(f"{name}_axis{axis}" for axis in range(values.ndim - trajectory.ts.ndim)))
-        variables[name] = (dims, values, {"units": units.get(path, "1"), "long_name": f"state {path}"})
+    labels = trajectory.labels
+    variables |= _by_path("state", trajectory.states, dict(labels.state_units), trajectory.ts.ndim)
+    return variables | _by_path("output", trajectory.outputs, dict(labels.output_units), trajectory.ts.ndim)
+
+
+def _constraint_variables(trajectory: Trajectory) -> dict[str, Any]:
+    """Multipliers and residuals of constraints beyond joints."""
+    variables: dict[str, Any] = {}
+    for path, rows in trajectory.labels.constraints:
+        if trajectory.multipliers is not None:
+            units = tuple({"torque": "N m", "force": "N"}.get(row.partition("_")[0], "1") for row in rows)
+            attrs = {"units": _joined(units), "long_name": f"{', '.join(rows)} of {path}"}
+            name = f"multiplier_{_variable(path)}"
+            variables[name] = (("time", f"{name}_row"), trajectory.multipliers[path], attrs)
+        for field, text in (("constraint_position", "violation"), ("constraint_velocity", "rate of the violation")):
+            residuals = getattr(trajectory, field)
+            if residuals is not None:
+                attrs = {"units": "1", "long_name": f"largest {text} of {path}"}
+                variables[f"{field}_{_variable(path)}"] = (("time",), residuals[path], attrs)
     return variables
+
+
+def _by_path(kind: str, values: Mapping[str, Any], units: Mapping[str, str], lead: int) -> dict[str, Any]:
+    """Variables `state_<path>` or `output_<path>`, whose values have `lead` axes of members and time."""
+    variables = {}
+    for path, array in values.items():
+        name = f"{kind}_{_variable(path)}"
+        dims = ("time", *(f"{name}_axis{axis}" for axis in range(array.ndim - lead)))
+        variables[name] = (dims, array, {"units": units.get(path, "1"), "long_name": f"{kind} {path}"})
+    return variables
+
+
+def _variable(path: str) -> str:
+    """A path in the name of a variable: NetCDF reads a slash as a group, and names of components never hold a dot."""
+    return path.replace("/", ".")
 
 
 def _coordinate_sets(trajectory: Trajectory) -> list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]]:

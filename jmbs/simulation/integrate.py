@@ -99,6 +99,7 @@ def simulate(
     if state is None:
         state = assemble(given)[0] if traced else given.initial_state()
     require_state(given, state)
+    state = State(state.blocks, state.names)
     labels, given = labels_of(given, settings.method, assembled), given.without_names()
     program, values = settings.program(derivatives=traced), settings.values()
     if traced:

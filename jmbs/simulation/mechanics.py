@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.by_value import by_value
-from jmbs.ephs import ReferenceDAE
+from jmbs.ephs import Plan, ReferenceDAE, Role
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
     FoundBody,
+    FoundConstraint,
     FoundJoint,
     GearStep,
     Guess,
@@ -31,7 +32,7 @@ from jmbs.library.mechanics import (
     unit_quaternion,
     vector,
 )
-from jmbs.lie import SE3, SO3
+from jmbs.lie import SE3, SO3, AbstractGroup
 
 BODY_VALUES = {"position": (3,), "quaternion": (4,), "angular_velocity": (3,), "velocity": (3,)}
 """Shapes of what can be given of a body."""
@@ -44,7 +45,8 @@ class MechanicalLayout:
 
     **Arguments:** `parts`: bodies, joints, elements, constraints and stores; `placement`: the plan of assembly;
     `gear_steps`: how gears carry given coordinates on; `state_shapes`: shape of every state that may be given, by
-    junction name; `systems`: boxes that a mechanism holds beside its own parts.
+    junction name; `systems`: boxes that a mechanism holds beside its own parts; `other_rows`: constraints that
+    components impose which are no such parts, by their paths.
     """
 
     parts: MechanicalParts
@@ -52,6 +54,7 @@ class MechanicalLayout:
     gear_steps: tuple[GearStep, ...]
     state_shapes: tuple[tuple[str, tuple[int, ...]], ...]
     systems: tuple[str, ...] = ()
+    other_rows: tuple[FoundConstraint, ...] = ()
 
     @property
     def bodies(self) -> tuple[str, ...]:
@@ -64,9 +67,19 @@ class MechanicalLayout:
         return tuple(joint.name for joint in self.parts.joints)
 
     @property
+    def constraints(self) -> tuple[FoundConstraint, ...]:
+        """All constraints beyond joints."""
+        return (*self.parts.constraints, *self.other_rows)
+
+    @property
     def coordinates(self) -> tuple[JointCoordinates, ...]:
         """Names and units of the coordinates of each joint that has some."""
         return tuple(joint.names for joint in self.parts.joints if joint.group.dim)
+
+    @property
+    def joint_states(self) -> tuple[tuple[str, str, AbstractGroup], ...]:
+        """Of each joint that has coordinates its name, the junction that holds them, and their group."""
+        return tuple((joint.name, joint.coordinates, joint.group) for joint in self.parts.joints if joint.group.dim)
 
     def body(self, name: str) -> FoundBody:
         """The body of that name."""
@@ -109,7 +122,23 @@ def layout_of(
         make_gear_steps(parts.gears, tuple(ends), turned),
         tuple(state_shapes(dae, parts).items()),
         tuple(systems),
+        _other_rows(dae.plan, parts),
     )
+
+
+def _other_rows(plan: Plan, parts: MechanicalParts) -> tuple[FoundConstraint, ...]:
+    """Rows of components that are no mechanical parts: of users, of systems in redundant coordinates, and of
+    transformers that meet another's output, where the multiplier is the force that the one exerts on the other."""
+    known = {path for constraint in parts.constraints for path in constraint.components}
+    known |= {joint.constraint for joint in parts.joints}
+    found = []
+    for batch in plan.batches:
+        # A transformer whose output has a storage only says what that storage's velocity is.
+        defines = batch.role is Role.TRANSFORMER and bool((batch.outputs < plan.n_stored).all())
+        names = tuple(f"row_{i + 1}" for i in range(batch.multipliers.shape[1]))
+        if names and not defines:
+            found += [FoundConstraint(path, (path,), names) for path in batch.paths if path not in known]
+    return tuple(sorted(found, key=lambda entry: entry.name))
 
 
 def state_shapes(dae: ReferenceDAE, parts: MechanicalParts) -> dict[str, tuple[int, ...]]:

@@ -30,6 +30,7 @@ from jmbs.simulation.joint_space import (
 )
 from jmbs.simulation.mechanics import MechanicalLayout
 from jmbs.simulation.misses import Misses, refuse_misses
+from jmbs.simulation.motion_view import MotionView, view_of
 from jmbs.simulation.parameter_values import parameter_values, with_values
 from jmbs.simulation.state import State, from_internal, identity_state, to_internal
 from jmbs.solvers import LieTerm, MuntheKaas, base_method
@@ -99,7 +100,16 @@ class Model(eqx.Module):
         if not is_traced((state, misses)):
             refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
             self._refuse_singular(state)
-        return state
+        return dataclasses.replace(state, joints=self.layout.joint_states)
+
+    def view(self, state: State, t: Any = 0.0) -> MotionView:
+        """A state by names, as drives see it: `q`, `v`, `position`, `velocity`, `output` and so on; pure.
+
+        Both formulations mean the same by it. See `MotionView`.
+        """
+        require_state(self, state)
+        x, t = to_internal(self.dae, state), jnp.asarray(t, self.dtype)
+        return view_of(self.dae, self.layout.parts, x, _efforts(self.dae, t, x))
 
     def _refuse_singular(self, state: State) -> None:
         if not self.dae.with_domain:
@@ -136,7 +146,8 @@ class Model(eqx.Module):
         treat = projection(type(formulation), False) if self.settings.constraints == "project" else None
         solver = MuntheKaas(base_method(self.settings.method), formulation.manifold, treat)
         after = solver.advance(LieTerm(velocity_field(False)), t0, t0 + dt, y0, Field(formulation.dae))
-        return from_internal(model.dae, formulation.reference_state(after.y[0]))
+        moved = from_internal(model.dae, formulation.reference_state(after.y[0]))
+        return dataclasses.replace(moved, joints=state.joints)
 
     def without_names(self) -> Model:
         """What decides how the model moves, so that models which differ in their texts only share programs."""
@@ -170,6 +181,11 @@ class Model(eqx.Module):
 @quick_to_compile
 def _assembled(model: Model) -> tuple[State, Misses]:
     return assemble(model, differentiable=False)
+
+
+@eqx.filter_jit
+def _efforts(dae: ReferenceDAE, t: Any, x: Any) -> Array:
+    return dae.efforts(t, x)
 
 
 _assembled_differentiably = eqx.filter_jit(assemble)

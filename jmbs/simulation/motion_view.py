@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ConstantFlow, FlatSystem, NestedFlow, TableFlow
-from jmbs.errors import ModelError
-from jmbs.library.mechanics import FoundBody, FoundJoint, MechanicalParts, PointLoad, UserForce, nearest
+from jmbs.ephs import ConstantFlow, FlatSystem, NestedFlow, OutputView, ReferenceDAE, StateView, TableFlow
+from jmbs.library.mechanics import FoundBody, FoundJoint, MechanicalParts, PointLoad, UserForce
 from jmbs.lie import SE3, rotate, rotation_to_quaternion
+from jmbs.simulation.named_values import NamedValues
 
 
 class MotionView:
@@ -20,24 +19,29 @@ class MotionView:
     - By joint: `q` its coordinates and `v` its velocities, as `Trajectory.q` and `v` give them.
     - By body: `position` (3,) m, `quaternion` (4,) wxyz, `angular_velocity` (3,) rad/s in body axes, `velocity` (3,)
       m/s in world axes.
+    - By `<path>/<name>`: `output`, what components declare, as `Trajectory.outputs` gives it.
     - `state(path, port)` and `effort(path, port)` at any component's port; `own_effort` at the driven one.
     """
 
     def __init__(self, view: Any, parts: MechanicalParts):
         self.state, self.effort, self.own_effort = view.state, view.effort, getattr(view, "own_effort", None)
+        self.output = NamedValues("view", "output", {name: name for name in view.output}, view.output.__getitem__)
         joints, bodies = {j.name: j for j in parts.joints}, {b.name: b for b in parts.bodies}
-        self.q = _ByName("joint", joints, self._q)
-        self.v = _ByName("joint", joints, lambda joint: self.effort(joint.constraint, "p_r"))
-        self.position = _ByName("body", bodies, lambda body: self._pose(body)[:, 3])
-        self.quaternion = _ByName("body", bodies, lambda body: rotation_to_quaternion(self._pose(body)[:, :3]))
-        self.angular_velocity = _ByName("body", bodies, lambda body: self._twist(body)[:3])
-        self.velocity = _ByName("body", bodies, self._velocity)
+        self.q = NamedValues("view", "joint", joints, self._q)
+        self.v = NamedValues("view", "joint", joints, lambda joint: self.effort(joint.constraint, "p_r"))
+        self.position = NamedValues("view", "body", bodies, lambda body: self._pose(body)[:, 3])
+        self.quaternion = NamedValues("view", "body", bodies, self._quaternion)
+        self.angular_velocity = NamedValues("view", "body", bodies, lambda body: self._twist(body)[:3])
+        self.velocity = NamedValues("view", "body", bodies, self._velocity)
 
     def _q(self, joint: FoundJoint) -> Array:
         return joint.group.to_coordinates(self.state(joint.constraint, "q_r"))
 
     def _pose(self, body: FoundBody) -> Float[Array, "3 4"]:
         return self.state(*body.pose_port)
+
+    def _quaternion(self, body: FoundBody) -> Float[Array, "4"]:
+        return rotation_to_quaternion(self._pose(body)[:, :3])
 
     def _twist(self, body: FoundBody) -> Float[Array, "6"]:
         return self.effort(body.inclusion or body.kinetic, "p")
@@ -47,23 +51,9 @@ class MotionView:
         return rotate(self._pose(body)[:, :3], v) if body.group == SE3 else v
 
 
-class _ByName(Mapping[str, Array]):
-    """Values that are computed when they are asked for. Raises `ModelError` for an unknown name."""
-
-    def __init__(self, kind: str, entries: Mapping[str, Any], read: Callable[[Any], Array]):
-        self._kind, self._entries, self._read = kind, entries, read
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._entries:
-            wanted = f"the name of a {self._kind}{nearest(name, self._entries)}"
-            raise ModelError("view", f"no {self._kind} {name!r}", wanted)
-        return self._read(self._entries[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+def view_of(dae: ReferenceDAE, parts: MechanicalParts, x: tuple[Array, ...], e: Array) -> MotionView:
+    """The view of a state `x` of the reference semantics, at which all efforts are `e`."""
+    return MotionView(StateView(dae.plan, x, e, OutputView(dae, x, e)), parts)
 
 
 class NamedFlow(eqx.Module):

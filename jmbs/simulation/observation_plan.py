@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmbs.by_value import by_value
-from jmbs.ephs import ENTROPY, Plan, ReferenceDAE, Role
+from jmbs.ephs import ENTROPY, VOLUME, Batch, Plan, ReferenceDAE, Role
 from jmbs.lie import SE3, SO3
 from jmbs.simulation.by_name import Places
 
@@ -84,7 +84,7 @@ def observation_plan(model: Model) -> ObservationPlan:
     layout, plan = model.layout, model.dae.plan
     signals = signals_of(plan)
     reaction = {joint.name: _rows(plan, (joint.constraint,)) for joint in layout.parts.joints}
-    multipliers = {entry.name: _rows(plan, entry.components) for entry in layout.parts.constraints}
+    multipliers = {entry.name: _rows(plan, entry.components) for entry in layout.constraints}
     constraints = reaction | multipliers
     return ObservationPlan(
         **_bodies(layout, signals),
@@ -163,7 +163,7 @@ def _storages(dae: ReferenceDAE) -> dict:
     number = {path: i for i, path in enumerate(dae.plan.storages)}
     for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
         if batch.role is Role.STORAGE:
-            thermal = any(p.quantity == ENTROPY for p in batch.ports)
+            thermal = _is_thermal(batch)
             kind = "thermal" if thermal else "kinetic" if hasattr(comp, "state_from_effort") else "potential"
             numbers[kind] += [number[path] for path in batch.paths]
             if not getattr(comp, "stores_nothing", False):
@@ -171,16 +171,22 @@ def _storages(dae: ReferenceDAE) -> dict:
     return {kind: np.array(some, int) for kind, some in numbers.items()} | {"stored": Places.of(stored)}
 
 
-KINDS = {ENTROPY: "thermal", "charge": "electric", "flux_linkage": "magnetic"}
-"""Quantities whose storages hold neither kinetic nor potential energy, and what they hold."""
+KINDS = {VOLUME: "fluid", "charge": "electric", "flux_linkage": "magnetic"}
+"""Quantities whose storages hold more than mechanical energy, and what they hold."""
+
+
+def _is_thermal(batch: Batch) -> bool:
+    """Whether a storage exchanges heat alone; what can give work back, as a gas can, counts as potential."""
+    return all(port.quantity == ENTROPY for port in batch.ports if port.efforts is not None)
 
 
 def storage_kinds(dae: ReferenceDAE) -> tuple[tuple[str, str], ...]:
-    """Path and kind of every storage: thermal, electric, magnetic, kinetic or potential."""
+    """Path and kind of every storage: thermal, fluid, electric, magnetic, kinetic or potential."""
     kinds = []
     for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
         if batch.role is Role.STORAGE:
             mechanical = "kinetic" if hasattr(comp, "state_from_effort") else "potential"
             kind = next((KINDS[p.quantity] for p in batch.ports if p.quantity in KINDS), mechanical)
+            kind = "thermal" if _is_thermal(batch) else kind
             kinds += [(path, kind) for path in batch.paths]
     return tuple(kinds)

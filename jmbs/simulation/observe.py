@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ENTROPY, ReferenceDAE, Role, made_by_unproven
+from jmbs.ephs import ENTROPY, VOLUME, ReferenceDAE, Role, made_by_unproven, outputs_at
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import rotate
 from jmbs.simulation.by_name import ByName, entries_of
@@ -30,6 +30,9 @@ def observe(model: Model, plan: ObservationPlan, t: Float[Array, ""], instant: I
     """
     dae, x, forces = model.dae, instant.x, instant.forces
     result: dict[str, Any] = _motion(dae, plan, x, instant.efforts)
+    outputs = outputs_at(dae, x, instant.efforts)
+    if outputs is not None:
+        result["outputs"] = ByName(outputs.values, entries_of(outputs.shapes))
     if dae.has_domain:
         result["regularity"] = dae.regularity(x)
     if forces is not None:
@@ -58,32 +61,40 @@ def _motion(dae: ReferenceDAE, plan: ObservationPlan, x, efforts: tuple[Array, .
 
 
 def _storage(dae: ReferenceDAE, plan: ObservationPlan, x) -> dict[str, Any]:
-    """Kinetic, potential (all other mechanical or electrical storage) and thermal energy; exergy by storage."""
+    """Kinetic, thermal and potential energy (that of all other storages); what the environment got; exergy by storage.
+
+    The environment takes heat, and work where it has a pressure and gives way to a volume.
+    """
     energies = dae.energies(x)
+    exergies = energies - dae.reference_temperature * _held(dae, x, ENTROPY)
     heat = jnp.zeros((), energies.dtype)
     for block, value in zip(dae.plan.blocks, x, strict=True):
         if block.environment:
             heat = heat + dae.reference_temperature * jnp.sum(value)
+    if dae.reference_pressure is not None:
+        volumes = _held(dae, x, VOLUME)
+        heat = heat + dae.reference_pressure * jnp.sum(volumes)
+        exergies = exergies + dae.reference_pressure * volumes
     return {
         "kinetic": jnp.sum(energies[plan.kinetic]),
         "potential": jnp.sum(energies[plan.potential]),
         "thermal": jnp.sum(energies[plan.thermal]),
         "heat": heat,
-        "stored": plan.stored.take(energies - dae.reference_temperature * _entropies(dae, x)),
+        "stored": plan.stored.take(exergies),
     }
 
 
-def _entropies(dae: ReferenceDAE, x) -> Float[Array, " storages"]:
-    """Entropy of every storage, J/K, in the order of `Plan.storages`; zero for those that are not thermal."""
-    entropies = [jnp.zeros(0, dae.reference_temperature.dtype)]
+def _held(dae: ReferenceDAE, x, quantity: str) -> Float[Array, " storages"]:
+    """What every storage holds of a quantity, entropy (J/K) or volume (m^3), in the order of `Plan.storages`."""
+    amounts = [jnp.zeros(0, dae.reference_temperature.dtype)]
     for batch in dae.plan.batches:
         if batch.role is Role.STORAGE:
-            entropy = jnp.zeros(len(batch.paths), dae.reference_temperature.dtype)
+            amount = jnp.zeros(len(batch.paths), dae.reference_temperature.dtype)
             for port in batch.ports:
-                if port.quantity == ENTROPY:
-                    entropy = entropy + jnp.sum(batch.states(x)[port.name], axis=1)
-            entropies.append(entropy)
-    return jnp.concatenate(entropies)
+                if port.quantity == quantity:
+                    amount = amount + jnp.sum(batch.states(x)[port.name], axis=1)
+            amounts.append(amount)
+    return jnp.concatenate(amounts)
 
 
 def _constraints(dae: ReferenceDAE, plan: ObservationPlan, t, x, forces: Forces) -> dict[str, ByName]:

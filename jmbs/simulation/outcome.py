@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.dae import ACCOUNT
-from jmbs.ephs import TableEffort, TableFlow
+from jmbs.ephs import TableEffort, TableFlow, output_units
 from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
@@ -81,6 +81,7 @@ def trajectory_of(
         constraint_velocity=seen.get("constraint_velocity"),
         temperature=seen["temperature"],
         states=seen["states"],
+        outputs=seen.get("outputs", {}),
         status=status,
         failure_time=failure_time,
         stats=stats,
@@ -207,7 +208,7 @@ def labels_of(model: Model, method: str, assembled: bool) -> Labels:
     except importlib.metadata.PackageNotFoundError:
         version = "unknown"
     layout = model.layout
-    constraints = tuple((entry.name, entry.multipliers) for entry in layout.parts.constraints)
+    constraints = tuple((entry.name, entry.multipliers) for entry in layout.constraints)
     return Labels(
         name=model.name,
         bodies=layout.bodies,
@@ -217,6 +218,7 @@ def labels_of(model: Model, method: str, assembled: bool) -> Labels:
         config_json=model.config_json,
         version=version,
         constraints=constraints,
+        output_units=tuple(output_units(model.dae).items()),
         storage_kinds=storage_kinds(model.dae),
         assembled=chosen_by_assembly(model) if assembled else (),
     )

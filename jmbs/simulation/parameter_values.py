@@ -14,13 +14,18 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.arrays import is_traced
+from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import CONFIGURATION_RULES, Parameter, Rule, inside, nearest, show
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
-TEMPERATURE = Parameter("environment/temperature", "K", (), rules=(Rule("positive number"),))
+REFERENCES = {
+    "environment/temperature": Parameter("environment/temperature", "K", (), rules=(Rule("positive number"),)),
+    "environment/pressure": Parameter("environment/pressure", "Pa", (), rules=(Rule("non-negative number"),)),
+}
+"""What the environment may have, by path; see `_reference`."""
 INITIAL_UNITS = {
     **{"q": "rad or m", "guess": "rad or m", "v": "rad/s or m/s", "position": "m", "quaternion": "1"},
     **{"angular_velocity": "rad/s", "velocity": "m/s"},
@@ -37,7 +42,7 @@ class _Place(NamedTuple):
 
 def parameter_values(model: Model) -> dict[str, dict[str, Any]]:
     """All named parameters: path to `value`, `unit`, `shape`."""
-    rows = {TEMPERATURE.path: (model.dae.reference_temperature, TEMPERATURE.unit)}
+    rows = {path: (_reference(model.dae, path), parameter.unit) for path, parameter in _references(model).items()}
     for parameter in model.table:
         rows[parameter.path] = (_read(model, parameter), parameter.unit)
     for section, names in model.initial.items():
@@ -55,6 +60,15 @@ def within_bounds(model: Model) -> Model:
             if rule.kind == "bounds" and not is_traced(value := _read(model, parameter)):
                 rule.refuse(parameter.path, parameter.unit, np.asarray(value), ())
     return model
+
+
+def _references(model: Model) -> dict[str, Parameter]:
+    """Of the references those that the model has."""
+    return {path: entry for path, entry in REFERENCES.items() if _reference(model.dae, path) is not None}
+
+
+def _reference(dae: ReferenceDAE, path: str) -> Any:
+    return dae.reference_temperature if path == "environment/temperature" else dae.reference_pressure
 
 
 def with_values(model: Model, values: Mapping[str, Any]) -> Model:
@@ -79,8 +93,8 @@ def with_values(model: Model, values: Mapping[str, Any]) -> Model:
 def _place(model: Model, by_path: Mapping[str, Parameter], path: Any) -> _Place:
     if not isinstance(path, str):
         raise ModelError("parameters", show(path), "the path of a parameter")
-    if path == TEMPERATURE.path:
-        return _Place(TEMPERATURE, ())
+    if path in _references(model):
+        return _Place(REFERENCES[path], ())
     if path.startswith("initial/"):
         return _initial_place(model, path)
     if path not in by_path:
@@ -203,8 +217,8 @@ def _replaced(model: Model, values: Iterable[tuple[_Place, Array]]) -> Model:
             at = (parameter.drive, place[0] if member is None else model.dae.plan.member_of[place[0]][0], place[1])
             _, leaf = leaves.get(at, (where, where(model.dae)))
             leaves[at] = where, value if member is None else leaf.at[member].set(value)
-        if parameter == TEMPERATURE:
-            leaves[TEMPERATURE.path] = (lambda dae: dae.reference_temperature), value
+        if parameter.path in REFERENCES:
+            leaves[parameter.path] = functools.partial(_reference, path=parameter.path), value
     model = dataclasses.replace(model, initial=initial)
     if not leaves:
         return model

@@ -33,7 +33,7 @@ def spread_states(model: Model, state: State, batch: int, seed: int) -> State:
             value = value + added[:, start : start + size].reshape(value.shape)
             start += size
         spread.append(value)
-    return State(tuple(spread), state.names)
+    return State(tuple(spread), state.names, state.joints)
 
 
 @eqx.filter_jit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,8 @@ from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
+from jmbs.lie import AbstractGroup
+from jmbs.simulation.named_values import NamedValues
 from jmbs.static_places import with_entries
 
 
@@ -18,11 +20,26 @@ class State(eqx.Module):
     """Configurations, velocities, entropies, charges, ... of a system; a pytree.
 
     **Arguments:** `blocks`: one array `(n, *shape)` per block of the plan, in its order; blocks of momenta hold the
-    velocities. Read single entries with `state["link1/q"]`, by junction name.
+    velocities. Read single entries with `state["link1/q"]`, by junction name, and coordinates of joints with
+    `state.q["elbow"]`; `Model.view` looks at everything else. `joints`: static, of those with coordinates name,
+    junction and group.
     """
 
     blocks: tuple[Array, ...]
     names: tuple[tuple[str, ...], ...] = eqx.field(static=True)
+    joints: tuple[tuple[str, str, AbstractGroup], ...] = eqx.field(static=True, default=())
+
+    @property
+    def q(self) -> Mapping[str, Array]:
+        """Coordinates by joint name, as `Trajectory.q` gives them; of many states with their axes in front."""
+        entries = {name: (junction, group) for name, junction, group in self.joints}
+        return NamedValues("state", "joint", entries, lambda entry: self._coordinates(*entry))
+
+    def _coordinates(self, junction: str, group: AbstractGroup) -> Array:
+        block, names = next((b, n) for b, n in zip(self.blocks, self.names, strict=True) if junction in n)
+        lead = block.shape[: block.ndim - 1 - len(group.shape)]
+        elements = block.reshape(-1, len(names), *group.shape)[:, names.index(junction)]
+        return jax.vmap(group.to_coordinates)(elements).reshape(*lead, group.coordinate_size)
 
     def __getitem__(self, name: str) -> Array:
         for block, names in zip(self.blocks, self.names, strict=True):
@@ -38,7 +55,7 @@ class State(eqx.Module):
             block.at[names.index(name)].set(value) if name in names else block
             for block, names in zip(self.blocks, self.names, strict=True)
         )
-        return State(blocks, self.names)
+        return State(blocks, self.names, self.joints)
 
 
 def from_internal(dae: ReferenceDAE, x: tuple[Array, ...]) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,10 @@ class Labels:
     - `joint_coordinates`: one entry per joint that has coordinates.
     - `method`, `config_json`, `version`: the method, the full config as JSON, and the version of jmbs.
     - `state_units`: pairs (path, unit) for entries of `Trajectory.states`; a missing one is written as "1".
+    - `output_units`: pairs (path, unit) of what components declare, see `Trajectory.outputs`.
     - `constraints`: name and names of the multipliers of each constraint beyond joints.
     - `assembled`: joints of loops of which nothing was given: assembly chose where they start.
-    - `storage_kinds`: pairs (path, kind) of the storages: thermal, electric, magnetic, kinetic or potential.
+    - `storage_kinds`: pairs (path, kind) of the storages: thermal, fluid, electric, magnetic, kinetic or potential.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Labels:
     constraints: tuple[tuple[str, tuple[str, ...]], ...] = ()
     assembled: tuple[str, ...] = ()
     storage_kinds: tuple[tuple[str, str], ...] = ()
+    output_units: tuple[tuple[str, str], ...] = ()
 
 
 class Trajectory(eqx.Module):
@@ -66,7 +69,8 @@ class Trajectory(eqx.Module):
 
     The account (T,) in J, `entropy_produced` in J/K, counts from the start; its fields, `reaction` and the constraint
     residuals are `None` when the audit was switched off. `temperature` (T,) K by thermal store, `states` path ->
-    (T, ...) for any other state.
+    (T, ...) for any other state. `outputs` (T, ...) by `<path>/<name>`, what components declare, in the units that they
+    name.
 
     By component path: `destroyed` (T,) J, exergy destroyed since the start by each irreversible component;
     `production` (T,) W/K, the entropy that it produces at that time; `stored` (T,) J, the exergy held by each storage,
@@ -117,6 +121,7 @@ class Trajectory(eqx.Module):
     constraint_margin: Float[Array, " T"] | None = None
     energy_made: ByName | None = None
     entropy_made: ByName | None = None
+    outputs: Mapping[str, Array] = eqx.field(default_factory=dict)
 
     def to_xarray(self) -> xr.Dataset:
         """The trajectory as an `xarray.Dataset` of schema `jmbs-result/1`, with units and names.

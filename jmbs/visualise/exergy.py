@@ -19,6 +19,7 @@ STORED_COLOURS = {
     "potential": "#2ca02c",
     "magnetic": "#17becf",
     "electric": "#9467bd",
+    "fluid": "#e377c2",
     "thermal": "#bcbd22",
     "stored": "#7f9fbf",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 from jmbs.errors import ModelError
 from jmbs.files import replacing
 from jmbs.simulation import Trajectory
+from jmbs.visualise.by_path import Line, Panel, panels_by_path
 from jmbs.visualise.canvas import finish_axes, headline, new_figure
 from jmbs.visualise.exergy import exergy_figure
 
@@ -25,19 +26,12 @@ MOST_LINES = 40  # in one panel; beyond, lines cannot be told apart, and the leg
 LEGEND_ROWS = 20
 
 
-class Line(NamedTuple):
-    """One curve: its name in the legend and its values over time."""
-
-    name: str
-    values: np.ndarray
-
-
 DRAWABLE = 1e100
 """What is larger in magnitude is left out of pictures."""
 
 
 def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> list[Path]:
-    """Draw `trajectories.png`, `energies.png`, `constraints.png` and `exergy.png`, and return what was drawn.
+    """Draw trajectories, outputs, energies, constraints and exergy, each as a PNG, and return what was drawn.
 
     `result` is a trajectory or its dataset, so that a `result.nc` can be drawn again. A picture with nothing to show
     (no bodies, audit off, nothing irreversible) is left out, and an earlier one of that name removed. A failed run is
@@ -52,6 +46,7 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
     drawn = []
     for name, draw in (
         ("trajectories.png", motion_figure),
+        ("outputs.png", output_figure),
         ("energies.png", account_figure),
         ("constraints.png", constraint_figure),
         ("exergy.png", exergy_figure),
@@ -68,8 +63,8 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
 
 
 def motion_figure(dataset: xr.Dataset) -> Figure | None:
-    """World positions of all bodies, one panel per axis, then joint coordinates, one panel per unit."""
-    groups: list[tuple[str, list[tuple[str, list[Line]]]]] = []
+    """World positions of all bodies, one panel per axis; joint coordinates, one panel per unit; states beside them."""
+    groups: list[tuple[str, list[Panel]]] = []
     if "position" in dataset:
         bodies = _names(dataset, "body")
         panels = [
@@ -81,9 +76,20 @@ def motion_figure(dataset: xr.Dataset) -> Figure | None:
     for unit, lines in by_unit.items():
         label = {"1": "quaternion or pure number (1)", "rad": "angle (rad)", "m": "travel (m)"}.get(unit, f"({unit})")
         groups.append((f"Joint coordinates in {unit}" if unit != "1" else "Joint coordinates", [(label, lines)]))
+    groups.append(("States of other components", panels_by_path(dataset, "state")))
+    return _figure(dataset, groups)
+
+
+def output_figure(dataset: xr.Dataset) -> Figure | None:
+    """What components declare as outputs, one panel per name and unit."""
+    return _figure(dataset, [("Outputs of components", panels_by_path(dataset, "output"))])
+
+
+def _figure(dataset: xr.Dataset, groups: list[tuple[str, list[Panel]]]) -> Figure | None:
+    """Groups of panels over time, each with its title, a legend for every panel whose curves have other names."""
+    groups = [(title, panels) for title, panels in groups if panels]
     if not groups:
         return None
-
     # A legend sets a least height, for a figure is laid out around it.
     heights = [max(PANEL_HEIGHT * len(panels), 0.5 + 0.17 * _legend_rows(panels)) for _, panels in groups]
     figure = new_figure(sum(heights) + 0.4)
@@ -91,10 +97,14 @@ def motion_figure(dataset: xr.Dataset) -> Figure | None:
     for part, (title, panels) in zip(parts[:, 0], groups, strict=True):
         part.suptitle(title, fontsize=10)
         axes = part.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        shared = all([line.name for line in lines] == [line.name for line in panels[0][1]] for _, lines in panels)
         for ax, (label, lines) in zip(axes, panels, strict=True):
             _draw(ax, dataset, lines, label)
-            _hide_rounding(ax, panels)
-        _side_legend(part, axes[0], len(panels[0][1]))
+            _hide_rounding(ax, panels if shared else [(label, lines)])
+            if not shared:
+                _own_legend(ax, len(lines))
+        if shared:
+            _side_legend(part, axes[0], len(panels[0][1]))
         axes[-1].set_xlabel("time (s)", fontsize=8)
     headline(figure, dataset)
     return figure
@@ -133,24 +143,31 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
 
 
 def constraint_figure(dataset: xr.Dataset) -> Figure | None:
-    """Residuals of the closure of every joint, at the level of positions and of velocities, on log scales."""
-    if "constraint_position" not in dataset:
-        return None
-    joints = _names(dataset, "joint")
+    """Residuals of every joint and constraint, at the level of positions and of velocities, on log scales."""
     panels = (
         ("constraint_position", "gap (m) or rotation (rad)"),
         ("constraint_velocity", "rate (m/s or rad/s)"),
     )
-    figure = new_figure(max(3.2 * 2, 0.5 + 0.17 * min(len(joints), LEGEND_ROWS)) + 0.4)
+    lines = {field: _residuals(dataset, field) for field, _ in panels}
+    count = max(map(len, lines.values()))
+    if not count:
+        return None
+    figure = new_figure(max(3.2 * 2, 0.5 + 0.17 * min(count, LEGEND_ROWS)) + 0.4)
     axes = figure.subplots(2, 1, sharex=True)
     for ax, (field, label) in zip(axes, panels, strict=True):
-        lines = [Line(joint, _along(dataset[field], joint=joint)) for joint in joints]
-        _draw_magnitudes(ax, dataset, lines, label)
+        _draw_magnitudes(ax, dataset, lines[field], label)
     axes[0].set_title("Constraint residuals: position above, velocity below", fontsize=10)
     axes[1].set_xlabel("time (s)", fontsize=8)
-    _side_legend(figure, axes[0], len(joints))
+    _side_legend(figure, axes[0], count)
     headline(figure, dataset)
     return figure
+
+
+def _residuals(dataset: xr.Dataset, field: str) -> list[Line]:
+    """Of the joints, then of other constraints."""
+    joints = _names(dataset, "joint") if field in dataset else []
+    others = [line for _, lines in panels_by_path(dataset, field) for line in lines]
+    return [*(Line(joint, _along(dataset[field], joint=joint)) for joint in joints), *others]
 
 
 def _names(dataset: xr.Dataset, dim: str) -> list[str]:
@@ -196,7 +213,7 @@ def _draw(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
     finish_axes(ax, dataset, label)
 
 
-def _hide_rounding(ax: Axes, panels: list[tuple[str, list[Line]]]) -> None:
+def _hide_rounding(ax: Axes, panels: list[Panel]) -> None:
     """Widen a panel whose range is tiny beside its neighbours' values, lest rounding errors look like motion."""
     finite = [values[np.isfinite(values)] for _, lines in panels for _, values in lines]
     largest = max((float(np.max(np.abs(values))) for values in finite if values.size), default=0.0)
@@ -223,8 +240,16 @@ def _draw_magnitudes(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: st
         ax.text(0.01, 0.03, f"exactly zero: {names}", transform=ax.transAxes, fontsize=8, bbox=box)
 
 
-def _legend_rows(panels: list[tuple[str, list[Line]]]) -> int:
+def _legend_rows(panels: list[Panel]) -> int:
     return min(max(len(lines) for _, lines in panels), LEGEND_ROWS)
+
+
+def _own_legend(ax: Axes, count: int) -> None:
+    """Beside its panel, which is as high as a few names."""
+    title = f"{count - MOST_LINES} more not drawn" if count > MOST_LINES else None
+    columns = -(-min(count, MOST_LINES) // int(PANEL_HEIGHT / 0.2))
+    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    ax.legend(fontsize=8, ncols=columns, title=title, title_fontsize=8, **place)
 
 
 def _side_legend(part: Figure | SubFigure, ax: Axes, count: int) -> None:

@@ -45,6 +45,7 @@ from jmbs.library.mechanics.elements import (
 )
 from jmbs.library.mechanics.find import (
     FoundBody,
+    FoundConstraint,
     FoundGear,
     FoundJoint,
     JointCoordinates,
@@ -136,6 +137,7 @@ __all__ = [
     "Contact",
     "ForceDistribution",
     "FoundBody",
+    "FoundConstraint",
     "FoundGear",
     "FoundJoint",
     "Friction",

@@ -43,6 +43,7 @@ class Mechanism:
     - `name`: of the mechanism, for messages and folders.
     - `gravity`: `(3,)` m/s^2, world axes.
     - `environment_temperature`: K; the reference at which exergy is zero.
+    - `environment_pressure`: Pa; acts against volumes, and is that reference for them. None: nothing does.
     - `seed`: a whole number from which everything random derives.
 
     Each `add_...` raises `ModelError` at once for a wrong value. Names of bodies and stores may be used before they are
@@ -61,6 +62,7 @@ class Mechanism:
         gravity: Any = STANDARD_GRAVITY,
         environment_temperature: float = ROOM_TEMPERATURE,
         seed: int = 0,
+        environment_pressure: float | None = None,
     ):
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
             raise ModelError("seed", checks.show(seed), "a non-negative whole number below 2**63")
@@ -70,6 +72,10 @@ class Mechanism:
         self.environment_temperature = checks.number(
             "environment/temperature", environment_temperature, positive=True, unit="K"
         )
+        self.environment_pressure = environment_pressure
+        if environment_pressure is not None:
+            checked = checks.number("environment/pressure", environment_pressure, non_negative=True, unit="Pa")
+            self.environment_pressure = checked
         self.bodies: dict[str, BodySpec] = {}
         self.joints: dict[str, JointSpec] = {}
         self.loads: dict[str, LoadSpec] = {}

@@ -240,6 +240,7 @@ class ExternalVelocity(eqx.Module):
     n: int = eqx.field(static=True)
     near: Near = eqx.field(static=True, default=None)
     output: ClassVar[str] = "ext"
+    output_units: ClassVar[dict[str, str]] = {"velocity": "m/s or rad/s"}
     lawful_by_construction: ClassVar[bool] = True
 
     @property
@@ -253,6 +254,11 @@ class ExternalVelocity(eqx.Module):
 
     def ratio(self, x) -> Float[Array, "m n"]:
         return evaluate(self.B, (self.n, self.quantity.space.dim), x["zeta"]).T
+
+    def outputs(self, x, e) -> dict[str, Array]:
+        """The velocity of the port."""
+        del x
+        return {"velocity": e["ext"]}
 
 
 class CoordinateDomain(eqx.Module):
