@@ -68,14 +68,17 @@ def simulate(
     **Arguments:** what is not given comes from the model's settings.
 
     - `state`: a consistent state; None assembles the model's own, with gradients.
-    - `t0`, `t1`, `save_every`, s; or `ts` (n,): the times to save. Steps end exactly on saved times.
+    - `t0`, `t1`, `save_every`, s; or `ts` (n,): the times to save. Steps end exactly on saved times. `t0`, `t1`, `ts`
+      and `dt` may be traced; how many times are saved must be known, so a traced `t1` takes `ts` beside it, such as
+      `jnp.linspace(0.0, t1, 101)`, and no `save_every`. Times that are not in order give the status `invalid_times`.
     - `solver`: a method's name or a diffrax Runge-Kutta solver.
     - `dt`: fixed step, s, shortened so that it divides each saving interval; or `tolerance`: one number, or `rtol`
-      and `atol`.
+      and `atol`. Derivatives by times keep the number of steps in each interval, and stretch these.
     - `constraints`: none, baumgarte or project; `baumgarte`: its rate, 1/s.
     - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
-    - `max_steps`: of an adaptive run.
+    - `max_steps`: of an adaptive run; of one with fixed steps where times or `dt` are traced, which then takes as long
+      as so many steps.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
       checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps. Adaptive
       steps: direct (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
@@ -94,7 +97,7 @@ def simulate(
         formulation=formulation,
         audit=audit,
     )
-    traced = _under_transformation((model, state, inputs))
+    traced = _under_transformation((model, state, inputs, t0, t1, ts, dt))
     assembled = state is None
     if state is None:
         state = assemble(given)[0] if traced else given.initial_state()
@@ -159,7 +162,7 @@ def _unfinished(
 def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
     """The same as one function."""
     formulation = formulation_of(model, program.formulation)
-    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program)
+    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program, values)
     if isinstance(program.adjoint, str):
         steps = _steps(program, values)
         run = steps.run(steps.advance(problem, steps.start(problem, y0)))
@@ -176,7 +179,7 @@ _whole_jit = eqx.filter_jit(_whole)
 def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
     formulation = formulation_of(model, program.formulation)
     problem = _problem(model, formulation, program, values)
-    return _steps(program, values).start(problem, _start(model, formulation, state, program))
+    return _steps(program, values).start(problem, _start(model, formulation, state, program, values))
 
 
 @eqx.filter_jit
@@ -206,23 +209,23 @@ def _problem(
 
 
 def _start(
-    model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program
+    model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program, values: Values
 ) -> tuple[Any, Any]:
-    """The formulation's state, NaN where parameters are not allowed, and the account, empty without audit."""
+    """The formulation's state, NaN where parameters or times are not allowed, and the account, empty without audit."""
     size = len(ACCOUNT) + len(model.dae.plan.irreversible) if program.audit else 0
     start = formulation.start(state)
-    allowed = model.allowed
-    if allowed is not None:
-        start = jax.tree.map(lambda leaf: jnp.where(allowed, leaf, jnp.nan), start)
+    for allowed in (model.allowed, values.valid):
+        if allowed is not None:
+            start = jax.tree.map(lambda leaf, allowed=allowed: jnp.where(allowed, leaf, jnp.nan), start)
     return start, jnp.zeros(size, model.dtype)
 
 
 def _steps(program: Program, values: Values) -> Steps:
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
-        return FixedSteps(values.counts, program.steps, program.adjoint == "checkpoint")
+        return FixedSteps(values.counts, program.steps, program.adjoint == "checkpoint", program.traced)
     most = values.max_steps if program.steps is None else program.steps
-    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint])
+    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint], program.traced)
 
 
 def _raise_failure(trajectory: Trajectory) -> None:

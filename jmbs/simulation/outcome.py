@@ -63,6 +63,8 @@ def trajectory_of(
     status = _status(run.result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
     if model.allowed is not None:
         status = Status.where(model.allowed, status, Status.invalid_parameters)
+    if values.valid is not None:
+        status = Status.where(values.valid, status, Status.invalid_times)
     failure_time = jnp.where(status == Status.successful, jnp.nan, end_time)
     books = _books(model, seen, account) if program.audit else dict.fromkeys(_BOOK_KEYS)
     times, seen, books = jax.tree.map(lambda leaf: leaf[program.lead :], (times, seen, books))

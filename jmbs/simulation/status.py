@@ -43,6 +43,7 @@ class Status(eqx.Enumeration):
         "The coordinates reached a singularity of theirs (such as gimbal lock), where the equations have no meaning."
     )
     interrupted = "The run was interrupted before its end."
+    invalid_times = "The saved times are not finite and increasing from the start on, or the step is not positive."
 
 
 STATUS_NAMES = (
@@ -57,6 +58,7 @@ STATUS_NAMES = (
     "table_exceeded",
     "singular_coordinates",
     "interrupted",
+    "invalid_times",
 )
 
 

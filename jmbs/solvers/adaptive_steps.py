@@ -43,21 +43,25 @@ class AdaptiveCarry(NamedTuple):
 class AdaptiveSteps(eqx.Module):
     """Steps that diffrax's `PIDController` chooses.
 
-    **Arguments:** `rtol`, `atol`: the tolerances; `max_steps` of the whole run, a Python integer unless `kind` is lax.
+    **Arguments:** `rtol`, `atol`: the tolerances; `max_steps` of the whole run, a Python integer unless `kind` is lax;
+    `repeated`, static: whether the second of the times may be the first once more.
     """
 
     rtol: Float[Array, ""]
     atol: Float[Array, ""]
     max_steps: Any
     kind: Kind = eqx.field(static=True, default="lax")
+    repeated: bool = eqx.field(static=True, default=False)
 
     def start(self, problem: Problem, y0: PyTree) -> AdaptiveCarry:
         """See `Steps`."""
         term, solver, args, times, slopes = problem
-        first = jnp.minimum(FIRST_STEP, 0.1 * (problem.ends[0] - times[0]))
+        first = jnp.minimum(FIRST_STEP, 0.1 * self._first_interval(problem))
         order = solver.error_order(term)
         controller = self._controller(problem)
         tried, memory = controller.init(term, times[0], times[-1], y0, first, args, solver.func, order)
+        if self.repeated:
+            tried = jnp.minimum(tried, problem.ends[0])
         memory = jax.tree.map(jnp.asarray, memory)  # as it is after a step: else the next part of a run compiles anew
         first_row, width = as_row(y0), solver.manifold.zero(y0).size
         saved = jnp.full((len(times), first_row.size), jnp.nan, first_row.dtype).at[0].set(first_row)
@@ -95,6 +99,13 @@ class AdaptiveSteps(eqx.Module):
         saved = as_states(carry.saved, carry.y)
         return Run(saved, carry.slopes, (carry.t, carry.y), result, carry.accepted, carry.rejected)
 
+    def _first_interval(self, problem: Problem) -> Float[Array, ""]:
+        """That of which a run's first steps are a share; the second, where there is one, if the first is no time."""
+        first = problem.ends[0] - problem.times[0]
+        if not self.repeated or len(problem.times) < 3:
+            return first
+        return jnp.where(first == 0, problem.ends[1] - problem.times[1], first)
+
     def _controller(self, problem: Problem) -> diffrax.PIDController:
         span = problem.times[-1] - problem.times[0]
         return diffrax.PIDController(rtol=self.rtol, atol=self.atol, dtmin=LEAST_STEP * span)
@@ -109,11 +120,15 @@ class AdaptiveSteps(eqx.Module):
 
         def step(carry: AdaptiveCarry) -> AdaptiveCarry:
             row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes = carry
+            still = tried == t if self.repeated else None
             new, error, slope, outcome = solver.advance(term, t, tried, y, args, error=True, slope=with_slopes)
             error = jax.tree.map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
-            keep, t, following, _, memory, verdict = controller.adapt_step_size(
-                t, tried, y, new, args, error, order, memory
-            )
+            decided = controller.adapt_step_size(t, tried, y, new, args, error, order, memory)
+            if still is not None:  # a step of no time tells nothing of the next one
+                first = jnp.minimum(FIRST_STEP, 0.1 * self._first_interval(problem))
+                begun = still | decided[0], decided[1], t + first, False, memory, results.successful
+                decided = _chosen(still, begun, decided)
+            keep, t, following, _, memory, verdict = decided
             going = row < last
             moves = going & keep
             y = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, y)
@@ -130,3 +145,7 @@ class AdaptiveSteps(eqx.Module):
             return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes)
 
         return step
+
+
+def _chosen(first: Bool[Array, ""], a: PyTree, b: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), a, b)

@@ -39,12 +39,14 @@ class FixedSteps(eqx.Module):
     """Equal steps from each saved time to the next.
 
     **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
-    reverse mode keeps only about as many states as the root of it and computes the others anew.
+    reverse mode keeps only about as many states as the root of it and computes the others anew; `bounded`, static:
+    whether `total` is the most that the sum may be, beyond which a run ends.
     """
 
     counts: Int[Array, " intervals"]
     total: int | None = eqx.field(static=True, default=None)
     checkpoint: bool = eqx.field(static=True, default=False)
+    bounded: bool = eqx.field(static=True, default=False)
 
     def start(self, problem: Problem, y0: PyTree) -> FixedCarry:
         """See `Steps`."""
@@ -79,8 +81,15 @@ class FixedSteps(eqx.Module):
 
     def run(self, carry: FixedCarry) -> Run:
         """See `Steps`."""
-        saved = as_states(carry.saved[:-1], carry.y)
-        return Run(saved, carry.slopes[:-1], (carry.t, carry.y), carry.result, carry.steps, jnp.zeros_like(carry.steps))
+        rows, result = carry.saved[:-1], carry.result
+        if self.bounded:
+            results, last = diffrax.RESULTS, len(rows) - 1
+            result = results.where(
+                (carry.row < last) & (result == results.successful), results.max_steps_reached, result
+            )  # pyright: ignore[reportArgumentType]
+            rows = jnp.where((jnp.arange(len(rows)) <= carry.row)[:, None], rows, jnp.nan)
+        saved, rejected = as_states(rows, carry.y), jnp.zeros_like(carry.steps)
+        return Run(saved, carry.slopes[:-1], (carry.t, carry.y), result, carry.steps, rejected)
 
 
 def _with_differentiable_stages(problem: Problem) -> Problem:
