@@ -155,7 +155,9 @@ class Parts:
             raise ModelError("simulation/t1", "nothing, beside other settings", "an end time, s, which configs need")
         values = _given(dataclasses.asdict(spec))
         tolerance = {key: values.pop(key) for key in ("rtol", "atol") if key in values}
-        return values | ({"tolerance": tolerance} if tolerance else {})
+        until = {"until": dict(spec.until)} if spec.until else {}
+        values.pop("until")
+        return values | until | ({"tolerance": tolerance} if tolerance else {})
 
     def _original(self, *keys: str) -> Any:
         """What the config that the mechanism was read from says at a path, None where it has none."""

@@ -23,6 +23,7 @@ from jmbs.library.mechanics import count, show
 from jmbs.simulation.arguments import known_number, scalar
 from jmbs.simulation.formulation import resolved_formulation
 from jmbs.simulation.run_times import refuse_memory, run_times, step_counts, traced_step_counts
+from jmbs.simulation.until import Until, until_of
 from jmbs.solvers import FIXED_STEP_ONLY, base_method
 
 DEFAULT_MAX_STEPS = 100_000
@@ -41,7 +42,7 @@ class Program:
     `adjoint`: what derivatives go through, a name, or diffrax's; `audit`; `lead`: how many times at the start were not
     asked for; `steps`: the number of fixed steps, the most of adaptive ones, where derivatives need to know it;
     `traced`: whether times or the step are, so that fixed steps are counted in the run, up to `steps`, and the second
-    of the times may be the first once more.
+    of the times may be the first once more; `until`: what the run ends at, or None.
     """
 
     method: str
@@ -53,12 +54,13 @@ class Program:
     lead: int
     steps: int | None
     traced: bool = False
+    until: Until | None = None
 
 
 class Values(eqx.Module):
     """The numbers of a run, as arrays, None where there are none: `times` (n,) s to stop at; `counts` (n - 1,) of fixed
     steps between them, or tolerances and the most steps; Baumgarte's rate, 1/s; a diffrax solver, where it is not known
-    by its name; whether traced times and steps are `valid`."""
+    by its name; whether traced times and steps are `valid`; `goals` (roots,), values of what the run ends at."""
 
     times: Array
     counts: Any
@@ -68,6 +70,7 @@ class Values(eqx.Module):
     baumgarte: Any
     solver: diffrax.AbstractSolver | None
     valid: Any = None
+    goals: Any = None
 
     def base_solver(self, program: Program) -> diffrax.AbstractSolver:
         """The method on vectors."""
@@ -96,6 +99,7 @@ class RunSettings:
         baumgarte,
         formulation=None,
         audit=True,
+        until=None,
     ):
         settings = model.settings
         self.ts, self.lead, self.valid = run_times(settings, t0, t1, save_every, ts, model.dtype)
@@ -124,8 +128,10 @@ class RunSettings:
         most = DEFAULT_MAX_STEPS if given is None else given
         self.max_steps = count("max_steps", known_number("max_steps", most, positive=True, whole=True))
         self.traced, self.dtype, self.audit = is_traced((self.ts, self.dt)), model.dtype, audit
-        if self.traced and isinstance(adjoint, diffrax.AbstractAdjoint):
-            raise ModelError("adjoint", f"a {type(adjoint).__name__} beside traced times or dt", "a name of ours")
+        self.until, self.goals = until_of(model, until)
+        beside = "traced times or dt" if self.traced else "until" if self.until else ""
+        if beside and isinstance(adjoint, diffrax.AbstractAdjoint):
+            raise ModelError("adjoint", f"a {type(adjoint).__name__} beside {beside}", f"one of {', '.join(ADJOINTS)}")
         self.counts, self.most = None, self.max_steps
         if self.dt is not None:
             self.counts, self.most = self._counted(self.dt, given is not None)
@@ -149,7 +155,7 @@ class RunSettings:
         steps = self.most if derivatives or not isinstance(self.adjoint, str) else None
         adjoint = self.adjoint if derivatives or not isinstance(self.adjoint, str) else "none"
         settings = self.method, self.formulation, self.constraints, self.counts is None
-        return Program(*settings, adjoint, self.audit, self.lead, steps, self.traced)
+        return Program(*settings, adjoint, self.audit, self.lead, steps, self.traced, self.until)
 
     def values(self) -> Values:
         """See `Values`."""
@@ -165,7 +171,8 @@ class RunSettings:
         rtol = self.rtol or (1e-5 if self.dtype == np.float32 else None)
         max_steps = array(self.max_steps, int) if self.counts is None else None
         rate = number(self.baumgarte)
-        return Values(times, counts, number(rtol), number(self.atol), max_steps, rate, self.solver, self.valid)
+        goals = self.goals if is_traced(self.goals) else number(self.goals)
+        return Values(times, counts, number(rtol), number(self.atol), max_steps, rate, self.solver, self.valid, goals)
 
 
 def _step_control(settings, dt, tolerance, method, dtype):

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.one_mode import forward_only, reverse_only
 from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
 
@@ -25,7 +26,7 @@ LEAST_STEP = 1e-13
 
 class AdaptiveCarry(NamedTuple):
     """Between the saved times `row` and `row + 1`, at `t`, about to try a step that ends at `tried`, the first one from
-    there if `fresh`; the controller's memory; what was kept."""
+    there if `fresh`; the controller's memory; what was kept; the watch for an event, before which the rest stays."""
 
     row: Int[Array, ""]
     t: Any
@@ -38,6 +39,7 @@ class AdaptiveCarry(NamedTuple):
     rejected: Int[Array, ""]
     saved: Any
     slopes: Any
+    watch: Watch | tuple[()] = ()
 
 
 class AdaptiveSteps(eqx.Module):
@@ -55,7 +57,7 @@ class AdaptiveSteps(eqx.Module):
 
     def start(self, problem: Problem, y0: PyTree) -> AdaptiveCarry:
         """See `Steps`."""
-        term, solver, args, times, slopes = problem
+        term, solver, args, times, slopes, _ = problem
         first = jnp.minimum(FIRST_STEP, 0.1 * self._first_interval(problem))
         order = solver.error_order(term)
         controller = self._controller(problem)
@@ -68,7 +70,8 @@ class AdaptiveSteps(eqx.Module):
         kept = jnp.full((len(times) if slopes else 0, width), jnp.nan, times.dtype)
         nothing, yes = jnp.zeros((), int), jnp.ones((), bool)
         result = finite_start(first_row)
-        return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept)
+        watch = watch_from(problem, y0)
+        return AdaptiveCarry(nothing, times[0], tried, yes, y0, memory, result, nothing, nothing, saved, kept, watch)
 
     def advance(self, problem: Problem, carry: AdaptiveCarry, stop: Int[Array, ""] | None = None) -> AdaptiveCarry:
         """See `Steps`."""
@@ -81,7 +84,8 @@ class AdaptiveSteps(eqx.Module):
             within = (carry.row < end) & (carry.accepted + carry.rejected < self.max_steps)
             # The slope of the last state is that of the first stage of a step that leads nowhere.
             within = within | (carry.fresh & (carry.row == last)) if slopes else within
-            return within & (carry.result == diffrax.RESULTS.successful)
+            within = within & (carry.result == diffrax.RESULTS.successful)
+            return within & ~carry.watch.found if isinstance(carry.watch, Watch) else within
 
         def rows(carry: AdaptiveCarry) -> tuple:
             return (carry.saved, carry.slopes) if slopes else (carry.saved,)
@@ -95,6 +99,8 @@ class AdaptiveSteps(eqx.Module):
         """See `Steps`."""
         results = diffrax.RESULTS
         ended = (carry.row == len(carry.saved) - 1) | (carry.result != results.successful)
+        if isinstance(carry.watch, Watch):
+            ended = ended | carry.watch.found
         result = results.where(ended, carry.result, results.max_steps_reached)
         saved = as_states(carry.saved, carry.y)
         return Run(saved, carry.slopes, (carry.t, carry.y), result, carry.accepted, carry.rejected)
@@ -111,7 +117,7 @@ class AdaptiveSteps(eqx.Module):
         return diffrax.PIDController(rtol=self.rtol, atol=self.atol, dtmin=LEAST_STEP * span)
 
     def _step(self, problem: Problem):
-        term, solver, args, times, with_slopes = problem
+        term, solver, args, times, with_slopes, _ = problem
         if hasattr(solver.solver, "scan_kind"):
             solver = eqx.tree_at(lambda s: s.solver.scan_kind, solver, self.kind, is_leaf=lambda leaf: leaf is None)
         ends, last, results = problem.ends, len(times) - 1, diffrax.RESULTS
@@ -119,7 +125,7 @@ class AdaptiveSteps(eqx.Module):
         assert order is not None
 
         def step(carry: AdaptiveCarry) -> AdaptiveCarry:
-            row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes = carry
+            row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes, watch = carry
             still = tried == t if self.repeated else None
             new, error, slope, outcome = solver.advance(term, t, tried, y, args, error=True, slope=with_slopes)
             error = jax.tree.map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
@@ -128,9 +134,15 @@ class AdaptiveSteps(eqx.Module):
                 first = jnp.minimum(FIRST_STEP, 0.1 * self._first_interval(problem))
                 begun = still | decided[0], decided[1], t + first, False, memory, results.successful
                 decided = _chosen(still, begun, decided)
-            keep, t, following, _, memory, verdict = decided
+            keep, after, following, _, memory, verdict = decided
             going = row < last
             moves = going & keep
+            if isinstance(watch, Watch):
+                watch, known = watched(problem, watch, after, new, moves & (outcome == results.successful))
+                outcome = results.where(known, outcome, results.nonfinite)  # pyright: ignore[reportArgumentType]
+                moves = moves & ~watch.found
+                after = jnp.where(watch.found, t, after)
+            t = after
             y = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, y)
             result = results.where(moves, outcome, result)
             result = results.where(going & (result == results.successful), verdict, result)
@@ -142,7 +154,7 @@ class AdaptiveSteps(eqx.Module):
             row = row + arrived.astype(row.dtype)
             tried = jnp.minimum(following, entry(ends, row))
             accepted, rejected = (n + x.astype(n.dtype) for n, x in ((accepted, moves), (rejected, going & ~keep)))
-            return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes)
+            return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes, watch)
 
         return step
 
