@@ -136,7 +136,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"\nNext, draw the mechanism: jmbs draw {args.config}")
     if trouble:
         _complain(f"{directory}: the result is written, but not all plots are: {trouble}")
-    if summary["status"] == "successful":
+    if summary["status"] in ("successful", "ended_at_event"):
         return RUN_FAILED if trouble else DONE
     outcome = "interrupted" if summary["status"] == "interrupted" else "failed"
     _complain(f"{mechanism.name}: {outcome} at t = {number(summary['failure_time'])} s: {summary['message']}")

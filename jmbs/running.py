@@ -80,6 +80,7 @@ def report(summary: dict[str, Any], directory: Path, plots: Sequence[Path]) -> s
     files = [*RESULT_FILES, *(str(path.relative_to(directory)) for path in plots)]
     rows = [
         ("status", summary["message"]),
+        *_event(summary.get("event")),
         ("simulated", f"{number(summary['simulated_time_s'])} s"),
         ("wall time", f"{number(summary['wall_time_s'])} s, and {number(summary['compile_time_s'])} s to compile"),
         ("steps", str(summary.get("steps", "unknown"))),
@@ -93,6 +94,11 @@ def report(summary: dict[str, Any], directory: Path, plots: Sequence[Path]) -> s
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def _event(event: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What ended the run, and when."""
+    return [("event", f"{event['of']} at t = {number(event['time'])} s")] if event else []
 
 
 def _branch(chosen: dict[str, list[float]] | None) -> list[tuple[str, str]]:

@@ -184,7 +184,9 @@ class Parts:
             "precision": SimulationSpec.precision,
         }
         given = _given(dataclasses.asdict(spec))
+        given["until"] = dict(spec.until)
         tolerance = {key: given.pop(key) for key in ("rtol", "atol") if key in given}
+        usual["until"] = {}
         values = {key: value for key, value in given.items() if value != usual[key]}
         changed = any(value != usual[key] for key, value in tolerance.items())
         return values | ({"tolerance": tolerance} if changed else {})

@@ -349,6 +349,7 @@ class SimulationSection(Section):
     constraints: Word = "project"
     precision: Word = "float64"
     max_steps: Whole | None = None
+    until: Annotated[dict[str, Number], NamedParts] = {}
 
 
 class ConfigSection(Section):

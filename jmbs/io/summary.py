@@ -23,8 +23,9 @@ def summarise(
     change of potential energy, work supplied and energy dissipated; for a mechanism without losses and drives it is
     the relative drift of the total energy. `laws` is "kept" or "broken", by what `broken_laws` lists (law, component,
     time, size, unit, member; see `Trajectory.broken_laws`). `outputs` has unit, smallest and largest of what components
-    declare, over time and entries. A batch (one axis) gets the worst over its members and the
-    sum of times, steps and of the accounts; its `failed_members` are listed.
+    declare, over time and entries. A batch (one axis) gets the worst over its members and the sum of times, steps and
+    of the accounts; its `failed_members` are listed. `event` says of which joint (or function) the run ended, and at
+    what `time`; None where it did not, and of a batch.
     """
     device = _device(trajectory)
     trajectory = jax.device_get(trajectory)
@@ -35,6 +36,7 @@ def summarise(
     return {
         "name": trajectory.labels.name,
         **_status_entries(trajectory),
+        "event": _event(trajectory),
         "simulated_time_s": simulated,
         "wall_time_s": wall_time,
         "compile_time_s": compile_time,
@@ -60,6 +62,13 @@ def summarise(
         "device": device,
         "precision": np.dtype(trajectory.ts.dtype).name,
     }
+
+
+def _event(trajectory: Trajectory) -> dict[str, Any] | None:
+    if trajectory.event_time is None or trajectory.event_which is None or np.ndim(trajectory.ts) > 1:
+        return None
+    which = int(trajectory.event_which)
+    return None if which < 0 else {"of": trajectory.labels.events[which], "time": float(trajectory.event_time)}
 
 
 def _chosen_by_assembly(trajectory: Trajectory) -> dict[str, list[float]] | None:

@@ -14,6 +14,7 @@ from jmbs.simulation.spread import spread_states
 from jmbs.simulation.state import State
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
+from jmbs.simulation.until import Until
 from jmbs.simulation.variational import AppliedForces, applied_forces, variational_residual
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Status",
     "Timing",
     "Trajectory",
+    "Until",
     "applied_forces",
     "compile",
     "chosen_by_assembly",

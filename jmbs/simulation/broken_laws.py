@@ -90,6 +90,7 @@ def _regained_exergy(trajectory: Trajectory) -> Iterator[BrokenLaw]:
         return
     change = np.diff(_by_member(destroyed), axis=1, prepend=0.0)
     change[:, 0] = 0.0
+    change[~np.isfinite(np.reshape(destroyed.array, change.shape))] = 0.0  # after a failure or an event
     regained = (-change > BETWEEN * _energy(trajectory)) & np.isin(list(destroyed), list(tried))
     yield from _worst(trajectory, SECOND, destroyed, np.where(regained, change, 0.0), "J")
 

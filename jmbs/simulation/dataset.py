@@ -12,7 +12,7 @@ from jaxtyping import ArrayLike
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
 from jmbs.simulation.broken_laws import KEPT, broken_laws
-from jmbs.simulation.status import Status, members, message, status_name
+from jmbs.simulation.status import Status, is_successful, members, message, status_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,7 +55,7 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
         raise ModelError("trajectory", "traced arrays", "concrete ones; call `to_xarray` outside jit, vmap and grad")
     if trajectory.ts.ndim > 2:
         raise ModelError("trajectory", f"times of shape {trajectory.ts.shape}", "at most one batch axis before time")
-    trajectory = jax.device_get(trajectory)
+    trajectory = _without_what_follows(jax.device_get(trajectory))
     batched = trajectory.ts.ndim == 2
     lead = ("member",) if batched else ()
 
@@ -79,6 +79,15 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     else:
         attributes |= _outcome(trajectory)
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def _without_what_follows(trajectory: Trajectory) -> Trajectory:
+    """A single run up to the sample at its event, if it has one; members of a batch keep their common length."""
+    row = trajectory.event_row
+    if row is None or np.ndim(row) or row < 0:
+        return trajectory
+    shape = np.shape(trajectory.ts)
+    return jax.tree.map(lambda leaf: leaf[: int(row) + 1] if np.shape(leaf)[:1] == shape else leaf, trajectory)
 
 
 def _coordinates(trajectory: Trajectory) -> dict[str, Any]:
@@ -252,17 +261,29 @@ def _outcome(trajectory: Trajectory) -> dict[str, Any]:
         "status": message(trajectory.status),
         "status_name": status_name(trajectory.status),
         "failure_time": float(trajectory.failure_time),
+        **_event(trajectory),
         **{name: np.asarray(count).item() for name, count in trajectory.stats.items()},
     }
 
 
+def _event(trajectory: Trajectory) -> dict[str, Any]:
+    """Time and name of the event that ended a run, NaN and nothing where none did; empty where none was waited for."""
+    if trajectory.event_time is None or trajectory.event_which is None:
+        return {}
+    names = (*trajectory.labels.events, "")
+    return {"event_time": float(trajectory.event_time), "event": names[int(trajectory.event_which)]}
+
+
 def _batch_outcome(trajectory: Trajectory) -> tuple[dict[str, Any], dict[str, Any]]:
     singles = members(trajectory.status)
-    failed = sum(status_name(single) != "successful" for single in singles)
+    failed = sum(not bool(is_successful(single)) for single in singles)
     variables: dict[str, Any] = {
         "status": ("member", [message(single) for single in singles], {"long_name": "status"}),
         "failure_time": ("member", trajectory.failure_time, {"units": "s", "long_name": "time of failure"}),
     }
+    if trajectory.event_time is not None:
+        attrs = {"units": "s", "long_name": "time of the event"}
+        variables["event_time"] = ("member", trajectory.event_time, attrs)
     for name, count in trajectory.stats.items():
         variables[name] = ("member", np.asarray(count), {"units": "1", "long_name": name})
     summary = f"{failed} of {len(singles)} members failed" if failed else message(Status.successful)

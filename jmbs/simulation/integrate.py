@@ -7,7 +7,7 @@ and initial values are their arguments. Under `jit`, `vmap` or a derivative it b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import diffrax
@@ -29,10 +29,22 @@ from jmbs.simulation.outcome import labels_of, trajectory_of
 from jmbs.simulation.progress import progress_of, stops_of, waiting
 from jmbs.simulation.run_settings import Program, RunSettings, Values
 from jmbs.simulation.state import State
-from jmbs.simulation.status import Status, message
+from jmbs.simulation.status import Status, is_successful, message
 from jmbs.simulation.stiffness import NEAR, fastest_rate, stability_limit
 from jmbs.simulation.trajectory import Labels, Trajectory
-from jmbs.solvers import AdaptiveSteps, FixedSteps, Kind, LieTerm, MuntheKaas, Problem, Steps, by_diffrax
+from jmbs.simulation.until import Roots
+from jmbs.solvers import (
+    AdaptiveSteps,
+    FixedSteps,
+    Kind,
+    LieTerm,
+    MuntheKaas,
+    Problem,
+    Run,
+    Steps,
+    by_diffrax,
+    with_event,
+)
 
 KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
 """Of loops over adaptive steps, by what derivatives go through."""
@@ -53,6 +65,7 @@ def simulate(
     formulation: str | None = None,
     inputs: Mapping[str, Any] | None = None,
     max_steps: int | None = None,
+    until: Mapping[str, Any] | Callable[[Any, Any], Any] | None = None,
     adjoint: str | diffrax.AbstractAdjoint = "auto",
     audit: bool = True,
     throw: bool = True,
@@ -68,14 +81,19 @@ def simulate(
     **Arguments:** what is not given comes from the model's settings.
 
     - `state`: a consistent state; None assembles the model's own, with gradients.
-    - `t0`, `t1`, `save_every`, s; or `ts` (n,): the times to save. Steps end exactly on saved times.
+    - `t0`, `t1`, `save_every`, s; or `ts` (n,): the times to save. Steps end exactly on saved times. `t0`, `t1`, `ts`
+      and `dt` may be traced; how many times are saved must be known, so a traced `t1` takes `ts` beside it, such as
+      `jnp.linspace(0.0, t1, 101)`, and no `save_every`. Times that are not in order give the status `invalid_times`.
     - `solver`: a method's name or a diffrax Runge-Kutta solver.
     - `dt`: fixed step, s, shortened so that it divides each saving interval; or `tolerance`: one number, or `rtol`
-      and `atol`.
+      and `atol`. Derivatives by times keep the number of steps in each interval, and stretch these.
     - `constraints`: none, baumgarte or project; `baumgarte`: its rate, 1/s.
     - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
-    - `max_steps`: of an adaptive run.
+    - `max_steps`: of an adaptive run; of one with fixed steps where times or `dt` are traced, which then takes as long
+      as so many steps.
+    - `until`: ends the run where a joint's coordinate first takes a value, `{"elbow": 0.0}`, or a function `(t, view)`
+      is zero, see `jmbs.simulation.Until`: the sample there is `Trajectory.event`, its time `event_time`. `{}`: never.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
       checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps. Adaptive
       steps: direct (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
@@ -93,14 +111,16 @@ def simulate(
         *(given, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
         formulation=formulation,
         audit=audit,
+        until=until,
     )
-    traced = _under_transformation((model, state, inputs))
+    traced = _under_transformation((model, state, inputs, t0, t1, ts, dt, until))
     assembled = state is None
     if state is None:
         state = assemble(given)[0] if traced else given.initial_state()
     require_state(given, state)
     state = State(state.blocks, state.names)
-    labels, given = labels_of(given, settings.method, assembled), given.without_names()
+    events = () if settings.until is None else settings.until.names
+    labels, given = labels_of(given, settings.method, assembled, events), given.without_names()
     program, values = settings.program(derivatives=traced), settings.values()
     if traced:
         trajectory = _whole(given, state, program, values)
@@ -125,7 +145,7 @@ def _in_programs(
         carry = _advance(model, program, values, carry, np.asarray(first))
     try:
         for stop in progress_of(times, others):
-            if bool(carry.result != diffrax.RESULTS.successful):
+            if bool(carry.result != diffrax.RESULTS.successful) or (carry.watch and bool(carry.watch.found)):
                 break
             carry = _advance(model, program, values, carry, np.asarray(stop))
     except KeyboardInterrupt:
@@ -160,10 +180,10 @@ def _unfinished(
 def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
     """The same as one function."""
     formulation = formulation_of(model, program.formulation)
-    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program)
+    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program, values)
     if isinstance(program.adjoint, str):
         steps = _steps(program, values)
-        run = steps.run(steps.advance(problem, steps.start(problem, y0)))
+        run = _run_of(problem, steps, steps.advance(problem, steps.start(problem, y0)))
     else:
         counts, tolerance = values.counts, (values.rtol, values.atol)
         run = by_diffrax(problem, y0, counts, tolerance, program.steps, program.adjoint)
@@ -177,7 +197,7 @@ _whole_jit = eqx.filter_jit(_whole)
 def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
     formulation = formulation_of(model, program.formulation)
     problem = _problem(model, formulation, program, values)
-    return _steps(program, values).start(problem, _start(model, formulation, state, program))
+    return _steps(program, values).start(problem, _start(model, formulation, state, program, values))
 
 
 @eqx.filter_jit
@@ -189,7 +209,15 @@ def _advance(model: Model, program: Program, values: Values, carry: Any, stop: A
 @quick_to_compile(repeated=True)
 def _finish(model: Model, state: State, program: Program, values: Values, carry: Any) -> Trajectory:
     formulation = formulation_of(model, program.formulation)
-    return trajectory_of(model, formulation, state, program, values, _steps(program, values).run(carry))
+    steps = _steps(program, values)
+    problem = None if program.until is None else _problem(model, formulation, program, values)
+    return trajectory_of(model, formulation, state, program, values, _run_of(problem, steps, carry))
+
+
+def _run_of(problem: Problem | None, steps: Steps, carry: Any) -> Run:
+    """What a run leaves behind, up to its event if it has come to one."""
+    run = steps.run(carry)
+    return run if problem is None or problem.event is None else with_event(problem, run, carry)
 
 
 @quick_to_compile
@@ -203,31 +231,34 @@ def _problem(
     treat = projection(type(formulation), program.audit) if program.constraints == "project" else None
     solver = MuntheKaas(values.base_solver(program), formulation.manifold, treat)
     field = Field(formulation.dae, values.baumgarte)
-    return Problem(LieTerm(velocity_field(program.audit)), solver, field, values.times, program.audit)
+    event = None
+    if program.until is not None:
+        event = Roots(program.until, values.goals, type(formulation), model.dae.plan, model.layout.parts)
+    return Problem(LieTerm(velocity_field(program.audit)), solver, field, values.times, program.audit, event)
 
 
 def _start(
-    model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program
+    model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program, values: Values
 ) -> tuple[Any, Any]:
-    """The formulation's state, NaN where parameters are not allowed, and the account, empty without audit."""
+    """The formulation's state, NaN where parameters or times are not allowed, and the account, empty without audit."""
     size = len(ACCOUNT) + len(model.dae.plan.irreversible) if program.audit else 0
     start = formulation.start(state)
-    allowed = model.allowed
-    if allowed is not None:
-        start = jax.tree.map(lambda leaf: jnp.where(allowed, leaf, jnp.nan), start)
+    for allowed in (model.allowed, values.valid):
+        if allowed is not None:
+            start = jax.tree.map(lambda leaf, allowed=allowed: jnp.where(allowed, leaf, jnp.nan), start)
     return start, jnp.zeros(size, model.dtype)
 
 
 def _steps(program: Program, values: Values) -> Steps:
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
-        return FixedSteps(values.counts, program.steps, program.adjoint == "checkpoint")
+        return FixedSteps(values.counts, program.steps, program.adjoint == "checkpoint", program.traced)
     most = values.max_steps if program.steps is None else program.steps
-    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint])
+    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint], program.traced)
 
 
 def _raise_failure(trajectory: Trajectory) -> None:
-    if trajectory.ts.ndim == 1 and not bool(trajectory.status == Status.successful):
+    if trajectory.ts.ndim == 1 and not bool(is_successful(trajectory.status)):
         raise SimulationError(f"t = {float(trajectory.failure_time):g} s: {message(trajectory.status)}")
 
 

@@ -17,6 +17,7 @@ from jmbs.ephs import TableEffort, TableFlow, output_units
 from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
+from jmbs.simulation.event_sample import entries_of_event, times_with
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
 from jmbs.simulation.instant import Instant
 from jmbs.simulation.misses import chosen_by_assembly
@@ -25,7 +26,7 @@ from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
 from jmbs.simulation.run_settings import Program, Values
 from jmbs.simulation.state import State
-from jmbs.simulation.status import Status
+from jmbs.simulation.status import Status, is_successful
 from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternions
 from jmbs.solvers import Run
 
@@ -40,7 +41,8 @@ def trajectory_of(
 ) -> Trajectory:
     """The trajectory of a run from a `state`: everything observed at saved times, NaN after a failure, and what became
     of it. Its labels are to come, see `labels_of`."""
-    times, (xs, account) = values.times, run.saved
+    (xs, account), event = run.saved, run.event
+    times = values.times if event is None else times_with(event, values.times)
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf), axis=tuple(range(1, leaf.ndim))) for leaf in xs]).all(axis=0)
     finite = jnp.cumprod(finite.astype(jnp.int32)).astype(bool)
     # After a failure the first state is looked at instead; what is seen of it is thrown away.
@@ -61,12 +63,21 @@ def trajectory_of(
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
     end_time, (y, _) = run.end
     singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
-    status = _status(run.result, jnp.all(finite), consistent, _beyond_tables(model, times), singular)
+    complete = jnp.all(finite) if event is None else jnp.all(finite) | (event.found & finite[event.row])
+    status = _status(run.result, complete, consistent, _beyond_tables(model, values.times), singular)
+    if event is not None:
+        ended = event.found & (status == Status.successful)
+        status = Status.where(ended, Status.ended_at_event, status)
+        times = jnp.where(ended & (jnp.arange(len(times)) > event.row), jnp.nan, times)
     if model.allowed is not None:
         status = Status.where(model.allowed, status, Status.invalid_parameters)
-    failure_time = jnp.where(status == Status.successful, jnp.nan, end_time)
+    if values.valid is not None:
+        status = Status.where(values.valid, status, Status.invalid_times)
+    done = status == Status.successful if event is None else is_successful(status)
+    failure_time = jnp.where(done, jnp.nan, end_time)
     books = _books(model, seen, account) if program.audit else dict.fromkeys(_BOOK_KEYS)
     times, seen, books = jax.tree.map(lambda leaf: leaf[program.lead :], (times, seen, books))
+    ending: dict[str, Any] = {} if event is None else entries_of_event(event, status, program.lead)
     stats = {"steps": run.accepted + run.rejected, "accepted": run.accepted, "rejected": run.rejected}
     return Trajectory(
         ts=times,
@@ -92,6 +103,7 @@ def trajectory_of(
         energy_made=seen.get("energy_made"),
         entropy_made=seen.get("entropy_made"),
         **books,
+        **ending,
     )
 
 
@@ -201,8 +213,8 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array | Non
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 
-def labels_of(model: Model, method: str, assembled: bool) -> Labels:
-    """What the arrays of a trajectory are called; `assembled`: it starts where assembly put it."""
+def labels_of(model: Model, method: str, assembled: bool, events: tuple[str, ...] = ()) -> Labels:
+    """What the arrays of a trajectory are called; `assembled`: it starts where assembly put it; names of `events`."""
     try:
         version = importlib.metadata.version("jmbs")
     except importlib.metadata.PackageNotFoundError:
@@ -221,4 +233,5 @@ def labels_of(model: Model, method: str, assembled: bool) -> Labels:
         output_units=tuple(output_units(model.dae).items()),
         storage_kinds=storage_kinds(model.dae),
         assembled=chosen_by_assembly(model) if assembled else (),
+        events=events,
     )

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import count, refuse_steps, refuse_times, show
-from jmbs.simulation.arguments import known_number
+from jmbs.library.mechanics import count, show
+from jmbs.simulation.arguments import known_number, scalar
 from jmbs.simulation.formulation import resolved_formulation
+from jmbs.simulation.run_times import refuse_memory, run_times, step_counts, traced_step_counts
+from jmbs.simulation.until import Until, until_of
 from jmbs.solvers import FIXED_STEP_ONLY, base_method
 
 DEFAULT_MAX_STEPS = 100_000
@@ -39,7 +40,9 @@ class Program:
 
     **Arguments:** `method`: its name; `formulation`, `constraints`, see `simulate`; `adaptive`: whether steps are;
     `adjoint`: what derivatives go through, a name, or diffrax's; `audit`; `lead`: how many times at the start were not
-    asked for; `steps`: the number of fixed steps, the most of adaptive ones, where derivatives need to know it.
+    asked for; `steps`: the number of fixed steps, the most of adaptive ones, where derivatives need to know it;
+    `traced`: whether times or the step are, so that fixed steps are counted in the run, up to `steps`, and the second
+    of the times may be the first once more; `until`: what the run ends at, or None.
     """
 
     method: str
@@ -50,12 +53,14 @@ class Program:
     audit: bool
     lead: int
     steps: int | None
+    traced: bool = False
+    until: Until | None = None
 
 
 class Values(eqx.Module):
     """The numbers of a run, as arrays, None where there are none: `times` (n,) s to stop at; `counts` (n - 1,) of fixed
     steps between them, or tolerances and the most steps; Baumgarte's rate, 1/s; a diffrax solver, where it is not known
-    by its name."""
+    by its name; whether traced times and steps are `valid`; `goals` (roots,), values of what the run ends at."""
 
     times: Array
     counts: Any
@@ -64,6 +69,8 @@ class Values(eqx.Module):
     max_steps: Any
     baumgarte: Any
     solver: diffrax.AbstractSolver | None
+    valid: Any = None
+    goals: Any = None
 
     def base_solver(self, program: Program) -> diffrax.AbstractSolver:
         """The method on vectors."""
@@ -92,11 +99,11 @@ class RunSettings:
         baumgarte,
         formulation=None,
         audit=True,
+        until=None,
     ):
         settings = model.settings
-        t0 = known_number("t0", settings.t0 if t0 is None else t0, "s")
-        self.ts, self.lead = _times(settings, t0, t1, save_every, ts)
-        _refuse_memory(model, len(self.ts))
+        self.ts, self.lead, self.valid = run_times(settings, t0, t1, save_every, ts, model.dtype)
+        refuse_memory(model, len(self.ts))
         method = settings.method if solver is None else solver
         if not isinstance(method, str | diffrax.AbstractSolver):
             raise ModelError("solver", show(method), "the name of a method, or a diffrax Runge-Kutta solver")
@@ -113,91 +120,59 @@ class RunSettings:
             self.constraints = "none"
         self.baumgarte = None
         if self.constraints == "baumgarte":
-            rate = 1.0 / (BAUMGARTE_STEPS * (self.dt or 1e-3)) if baumgarte is None else baumgarte
-            self.baumgarte = known_number("baumgarte", rate, "1/s", positive=True)
-        most = settings.max_steps or DEFAULT_MAX_STEPS if max_steps is None else max_steps
+            step = 1e-3 if self.dt is None else self.dt
+            self.baumgarte = 1.0 / (BAUMGARTE_STEPS * step)
+            if baumgarte is not None:
+                self.baumgarte = known_number("baumgarte", baumgarte, "1/s", positive=True)
+        given = settings.max_steps if max_steps is None else max_steps
+        most = DEFAULT_MAX_STEPS if given is None else given
         self.max_steps = count("max_steps", known_number("max_steps", most, positive=True, whole=True))
-        self.counts = None if self.dt is None else _counts(self.ts, self.dt)
-        self.adjoint, self.audit, self.dtype = _adjoint(adjoint, self.counts), audit, model.dtype
+        self.traced, self.dtype, self.audit = is_traced((self.ts, self.dt)), model.dtype, audit
+        self.until, self.goals = until_of(model, until)
+        beside = "traced times or dt" if self.traced else "until" if self.until else ""
+        if beside and isinstance(adjoint, diffrax.AbstractAdjoint):
+            raise ModelError("adjoint", f"a {type(adjoint).__name__} beside {beside}", f"one of {', '.join(ADJOINTS)}")
+        self.counts, self.most = None, self.max_steps
+        if self.dt is not None:
+            self.counts, self.most = self._counted(self.dt, given is not None)
+        self.adjoint = _adjoint(adjoint, self.counts is not None, self.most)
+
+    def _counted(self, dt: Any, bounded: bool) -> tuple[Any, int]:
+        """Fixed steps in each saving interval, and in the run, or the most of them where that cannot be known."""
+        if not self.traced:
+            counts = step_counts(self.ts, dt)
+            return counts, int(counts.sum())
+        if not bounded:
+            wanted = "the most steps, which are all computed, since steps of dt cannot be counted beside traced times"
+            raise ModelError("max_steps", "nothing", f"{wanted} or with a traced dt; or tolerance= in place of dt")
+        if is_traced(dt):
+            allowed = jnp.isfinite(dt) & (dt > 0)
+            self.valid = allowed if self.valid is None else self.valid & allowed
+        return traced_step_counts(self.ts, dt, self.max_steps, self.dtype), self.max_steps
 
     def program(self, derivatives: bool) -> Program:
         """**Arguments:** `derivatives`: whether the run may be differentiated, so that steps are counted first."""
-        steps = None
-        if derivatives or not isinstance(self.adjoint, str):
-            steps = self.max_steps if self.counts is None else int(self.counts.sum())
+        steps = self.most if derivatives or not isinstance(self.adjoint, str) else None
         adjoint = self.adjoint if derivatives or not isinstance(self.adjoint, str) else "none"
         settings = self.method, self.formulation, self.constraints, self.counts is None
-        return Program(*settings, adjoint, self.audit, self.lead, steps)
+        return Program(*settings, adjoint, self.audit, self.lead, steps, self.traced, self.until)
 
     def values(self) -> Values:
         """See `Values`."""
 
         # JAX would compile a program that makes an array for each number of times; numpy does not.
         def array(x, dtype) -> Any:
-            return None if x is None else jax.device_put(np.asarray(x, dtype))
+            if x is None or is_traced(x):
+                return x if x is None else jnp.asarray(x, dtype)
+            return jax.device_put(np.asarray(x, dtype))
 
         number = functools.partial(array, dtype=self.dtype)
         times, counts = number(self.ts), array(self.counts, int)
         rtol = self.rtol or (1e-5 if self.dtype == np.float32 else None)
         max_steps = array(self.max_steps, int) if self.counts is None else None
-        return Values(times, counts, number(rtol), number(self.atol), max_steps, number(self.baumgarte), self.solver)
-
-
-def _times(settings, t0, t1, save_every, ts) -> tuple[np.ndarray, int]:
-    """Times that the run stops at, from `t0` on, and how many of them at the start were not asked for."""
-    if ts is not None:
-        return _given_times(ts, t0, t1)
-    t1 = settings.t1 if t1 is None else t1
-    if t1 is None:
-        raise ModelError("t1", "nothing", "the end of the simulation, s; in a config simulation.t1")
-    t1 = known_number("t1", t1, "s")
-    if t1 <= t0:
-        raise ModelError("t1", show(t1), f"a time after t0 = {t0:g} s")
-    save_every = (settings.save_every or (t1 - t0) / 100) if save_every is None else save_every
-    save_every = known_number("save_every", save_every, "s", positive=True)
-    refuse_times("save_every", t0, t1, save_every)
-    last = int(np.floor((t1 - t0) / save_every * (1 + 1e-12) + 1e-9))
-    times = t0 + save_every * np.arange(last + 1)
-    if t1 - times[-1] > 1e-9 * (t1 - t0):
-        times = np.append(times, t1)
-    times[-1] = t1
-    return times, 0
-
-
-def _refuse_memory(model, times: int) -> None:
-    """Refuses more saved times than fit the memory of this machine. Raises `ModelError`."""
-    # By body a pose and a velocity, by joint a reaction, residuals and about two coordinates with rates; the account.
-    numbers = 13 * len(model.layout.bodies) + 12 * len(model.layout.joints) + 12
-    needed, there = numbers * times * model.dtype.itemsize, _memory()
-    if needed > there:
-        found = f"{times} saved times, about {needed / 1e9:.3g} GB"
-        raise ModelError("save_every", found, f"what fits this machine's memory of {there / 1e9:.3g} GB")
-
-
-def _memory() -> float:
-    """Bytes of this machine's memory, infinite where that cannot be told."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf
-
-
-def _given_times(ts, t0: float, t1) -> tuple[np.ndarray, int]:
-    """See `_times`."""
-    wanted = f"increasing finite times from t0 = {t0:g} s on"
-    if is_traced(ts):
-        raise ModelError("ts", "traced values", f"{wanted}, that are known before tracing")
-    try:
-        times = np.asarray(ts, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError("ts", show(ts), wanted) from None
-    if times.ndim != 1 or times.size == 0 or not np.all(np.isfinite(times)) or np.any(np.diff(times) <= 0):
-        raise ModelError("ts", show(ts), wanted)
-    if times[0] < t0:
-        raise ModelError("ts", show(ts), wanted)
-    if t1 is not None and times[-1] > known_number("t1", t1, "s") + 1e-12:
-        raise ModelError("ts", f"a last time {times[-1]:g} s", f"times up to t1 = {t1:g} s")
-    return (np.concatenate([[t0], times]), 1) if times[0] > t0 else (times, 0)
+        rate = number(self.baumgarte)
+        goals = self.goals if is_traced(self.goals) else number(self.goals)
+        return Values(times, counts, number(rtol), number(self.atol), max_steps, rate, self.solver, self.valid, goals)
 
 
 def _step_control(settings, dt, tolerance, method, dtype):
@@ -209,7 +184,8 @@ def _step_control(settings, dt, tolerance, method, dtype):
         rtol, atol = _tolerances(tolerance)
     else:
         rtol = atol = None
-    dt = None if dt is None else known_number("dt", dt, "s", positive=True)
+    if dt is not None:
+        dt = scalar("dt", dt, dtype) if is_traced(dt) else known_number("dt", dt, "s", positive=True)
     if dt is None and method in (*FIXED_STEP_ONLY, "RK4", "Euler", "ImplicitMidpoint"):
         raise ModelError("dt", "nothing", f"a fixed step, since {method} has no error estimate")
     return dt, rtol, atol
@@ -226,18 +202,12 @@ def _tolerances(given: Any) -> list[float]:
     return found
 
 
-def _counts(ts: np.ndarray, dt: float) -> np.ndarray:
-    """How many equal steps of at most `dt` lie between neighbouring saved times."""
-    refuse_steps("dt", ts[-1] - ts[0], dt)
-    return np.maximum(1, np.ceil(np.diff(ts) / dt * (1 - 1e-9))).astype(int)
-
-
-def _adjoint(adjoint: Any, counts: np.ndarray | None) -> str | diffrax.AbstractAdjoint:
+def _adjoint(adjoint: Any, fixed: bool, steps: int) -> str | diffrax.AbstractAdjoint:
     """What differentiation goes through: direct, checkpoint or forward, or a diffrax adjoint."""
     if isinstance(adjoint, diffrax.AbstractAdjoint):
         return adjoint
     if adjoint not in ADJOINTS:
         raise ModelError("adjoint", show(adjoint), f"one of {', '.join(ADJOINTS)}, or a diffrax adjoint")
-    if counts is None:
+    if not fixed:
         return "checkpoint" if adjoint == "auto" else adjoint
-    return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and counts.sum() > DIRECT_STEPS) else "direct"
+    return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and steps > DIRECT_STEPS) else "direct"

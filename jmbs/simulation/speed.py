@@ -115,7 +115,7 @@ def _functions(
     def run(parameters: Any, state: State, audit: bool) -> Trajectory:
         one = eqx.combine(parameters, static)
         options = {"solver": case.method, "dt": case.dt_s, "formulation": case.formulation}
-        return simulate(one, state, t0=t0, ts=ts, audit=audit, throw=False, **options)
+        return simulate(one, state, t0=t0, ts=ts, audit=audit, throw=False, until={}, **options)
 
     def loss(velocities: State, others: State, parameters: Any) -> Array:
         return _squared_final_motion(run(parameters, eqx.combine(velocities, others), False))

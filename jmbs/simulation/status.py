@@ -43,6 +43,8 @@ class Status(eqx.Enumeration):
         "The coordinates reached a singularity of theirs (such as gimbal lock), where the equations have no meaning."
     )
     interrupted = "The run was interrupted before its end."
+    ended_at_event = "Ended at the event that was waited for."
+    invalid_times = "The saved times are not finite and increasing from the start on, or the step is not positive."
 
 
 STATUS_NAMES = (
@@ -57,12 +59,14 @@ STATUS_NAMES = (
     "table_exceeded",
     "singular_coordinates",
     "interrupted",
+    "ended_at_event",
+    "invalid_times",
 )
 
 
 def is_successful(status: Status) -> Bool[Array, ...]:
-    """Whether each member finished; usable under `jit` and `vmap`, shape that of the batch."""
-    return status == Status.successful
+    """Whether each member finished, or ended at its event; usable under `jit` and `vmap`, shape that of the batch."""
+    return (status == Status.successful) | (status == Status.ended_at_event)
 
 
 def message(status: Status) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from jmbs.errors import ModelError
 from jmbs.library.mechanics import JointCoordinates
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of
+from jmbs.simulation.event_sample import sample
 from jmbs.simulation.status import Status
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Labels:
     - `constraints`: name and names of the multipliers of each constraint beyond joints.
     - `assembled`: joints of loops of which nothing was given: assembly chose where they start.
     - `storage_kinds`: pairs (path, kind) of the storages: thermal, fluid, electric, magnetic, kinetic or potential.
+    - `events`: what the run was to end at, by joint; `function` of a user's function.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Labels:
     assembled: tuple[str, ...] = ()
     storage_kinds: tuple[tuple[str, str], ...] = ()
     output_units: tuple[tuple[str, str], ...] = ()
+    events: tuple[str, ...] = ()
 
 
 class Trajectory(eqx.Module):
@@ -86,6 +90,11 @@ class Trajectory(eqx.Module):
 
     `status` and `failure_time` (s, NaN after success) tell what became of the run; `stats` counts steps.
     Values at times after a failure are NaN.
+
+    Of a run `until` an event, else `None`: `event_time` (), s, NaN where there was none; `event_row` (), which of the
+    samples is the one at the event, -1 where there was none: its time in `ts` is that of the event, and later samples
+    and times are NaN; `event_which` (), which of `labels.events` it was, -1 where there was none. `event` is the sample
+    itself.
     """
 
     ts: Float[Array, " T"]
@@ -122,6 +131,17 @@ class Trajectory(eqx.Module):
     energy_made: ByName | None = None
     entropy_made: ByName | None = None
     outputs: Mapping[str, Array] = eqx.field(default_factory=dict)
+    event_time: Float[Array, ""] | None = None
+    event_row: Int[Array, ""] | None = None
+    event_which: Int[Array, ""] | None = None
+
+    @property
+    def event(self) -> Trajectory:
+        """The sample at the event, `sol.event.v["hinge"]` and so on: shapes as above without (T,); NaN where there was
+        no event. Differentiable, in batches too. Raises `ModelError` for a run that was to end at none."""
+        if self.event_row is None:
+            raise ModelError("event", "a run that was to end at none", "one of simulate(..., until=...)")
+        return sample(self, self.event_row)
 
     def to_xarray(self) -> xr.Dataset:
         """The trajectory as an `xarray.Dataset` of schema `jmbs-result/1`, with units and names.

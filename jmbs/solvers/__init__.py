@@ -2,12 +2,13 @@
 
 from jmbs.solvers.adaptive_steps import AdaptiveSteps, Kind
 from jmbs.solvers.by_diffrax import by_diffrax
+from jmbs.solvers.events import with_event
 from jmbs.solvers.fixed_steps import FixedSteps
 from jmbs.solvers.implicit_midpoint import ImplicitMidpoint
 from jmbs.solvers.methods import FIXED_STEP_ONLY, METHODS, base_method
 from jmbs.solvers.munthe_kaas import ChartInterpolation, LieTerm, Manifold, MuntheKaas
 from jmbs.solvers.rk4 import RK4
-from jmbs.solvers.stepping import Problem, Run, Steps
+from jmbs.solvers.stepping import Event, Problem, Run, Steps
 
 __all__ = [
     "FIXED_STEP_ONLY",
@@ -15,6 +16,7 @@ __all__ = [
     "RK4",
     "AdaptiveSteps",
     "ChartInterpolation",
+    "Event",
     "FixedSteps",
     "ImplicitMidpoint",
     "Kind",
@@ -26,4 +28,5 @@ __all__ = [
     "Steps",
     "base_method",
     "by_diffrax",
+    "with_event",
 ]

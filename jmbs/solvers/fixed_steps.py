@@ -14,16 +14,26 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
-from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
+from jmbs.solvers.events import Watch, watch_from, watched
+from jmbs.solvers.stepping import (
+    Problem,
+    Run,
+    as_row,
+    as_states,
+    entry,
+    finite_start,
+    with_differentiable_stages,
+)
 
 
 class FixedCarry(NamedTuple):
     """`step` of those between the saved times `row` and `row + 1`; time and state that were reached, which a failure
-    keeps; how many steps that took; what was kept, with a row more for what is not asked for."""
+    keeps; how many steps that took; what was kept, with a row more for what is not asked for; the watch for an event,
+    before which the rest stays."""
 
     row: Int[Array, ""]
     step: Int[Array, ""]
@@ -33,18 +43,21 @@ class FixedCarry(NamedTuple):
     steps: Int[Array, ""]
     saved: Float[Array, "rows size"]
     slopes: Float[Array, "times n"]
+    watch: Watch | tuple[()] = ()
 
 
 class FixedSteps(eqx.Module):
     """Equal steps from each saved time to the next.
 
     **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
-    reverse mode keeps only about as many states as the root of it and computes the others anew.
+    reverse mode keeps only about as many states as the root of it and computes the others anew; `bounded`, static:
+    whether `total` is the most that the sum may be, beyond which a run ends.
     """
 
     counts: Int[Array, " intervals"]
     total: int | None = eqx.field(static=True, default=None)
     checkpoint: bool = eqx.field(static=True, default=False)
+    bounded: bool = eqx.field(static=True, default=False)
 
     def start(self, problem: Problem, y0: PyTree) -> FixedCarry:
         """See `Steps`."""
@@ -57,7 +70,8 @@ class FixedSteps(eqx.Module):
         width = problem.solver.manifold.zero(y0).size
         slopes = jnp.zeros((len(times) + 1 if problem.slopes else 0, width), times.dtype)
         nothing = jnp.zeros((), int)
-        return FixedCarry(nothing, nothing, times[0], y0, finite_start(first), nothing, saved, slopes)
+        watch = watch_from(problem, y0)
+        return FixedCarry(nothing, nothing, times[0], y0, finite_start(first), nothing, saved, slopes, watch)
 
     def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:
         """See `Steps`; `stop` only where the number of steps is not known ahead."""
@@ -71,49 +85,59 @@ class FixedSteps(eqx.Module):
     def _advance(self, problem: Problem, counts: Array, carry: FixedCarry, stop: Array | None) -> FixedCarry:
         # The slope of the last state is that of the first stage of a step that leads nowhere.
         last = len(problem.times) - 1 + problem.slopes
-        step = _step(_with_differentiable_stages(problem), jnp.append(counts, 1))
+        step = _step(with_differentiable_stages(problem), jnp.append(counts, 1))
         if self.total is None:
             end = last if stop is None else jnp.where(stop == len(problem.times) - 1, last, stop)
-            return jax.lax.while_loop(lambda carry: carry.row < end, step, carry)
+            return jax.lax.while_loop(lambda carry: _with_no_event(carry, carry.row < end), step, carry)
         return _repeated(step, carry, self.total + problem.slopes, self.checkpoint)
 
     def run(self, carry: FixedCarry) -> Run:
         """See `Steps`."""
-        saved = as_states(carry.saved[:-1], carry.y)
-        return Run(saved, carry.slopes[:-1], (carry.t, carry.y), carry.result, carry.steps, jnp.zeros_like(carry.steps))
-
-
-def _with_differentiable_stages(problem: Problem) -> Problem:
-    """With an implicit method's loop over stages in a form that both modes of differentiation go through."""
-    solver = problem.solver
-    if not hasattr(solver.solver, "scan_kind"):
-        return problem
-    bounded = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
-    return problem._replace(solver=bounded)
+        rows, result = carry.saved[:-1], carry.result
+        if self.bounded:
+            results, short = diffrax.RESULTS, _with_no_event(carry, carry.row < len(rows) - 1)
+            short = short & (result == results.successful)
+            result = results.where(short, results.max_steps_reached, result)  # pyright: ignore[reportArgumentType]
+            rows = jnp.where((jnp.arange(len(rows)) <= carry.row)[:, None], rows, jnp.nan)
+        saved, rejected = as_states(rows, carry.y), jnp.zeros_like(carry.steps)
+        return Run(saved, carry.slopes[:-1], (carry.t, carry.y), result, carry.steps, rejected)
 
 
 def _step(problem: Problem, counts: Int[Array, " times"]) -> Callable[[FixedCarry], FixedCarry]:
-    term, solver, args, times, with_slopes = problem
+    term, solver, args, times, with_slopes, _ = problem
     ends, dtype, last, successful = problem.ends, times.dtype, len(times) - 1, diffrax.RESULTS.successful
 
     def step(carry: FixedCarry) -> FixedCarry:
-        row, number, t, y, result, steps, saved, slopes = carry
+        row, number, t, y, result, steps, saved, slopes, watch = carry
         start, end, count = entry(times, row), entry(ends, row), entry(counts, row)
         at = lambda number: start + (end - start) * number.astype(dtype) / count.astype(dtype)  # noqa: E731
         arrived = number + 1 == count
         after = jnp.where(arrived, end, at(number + 1))
         new, _, slope, outcome = solver.advance(term, at(number), after, y, args, slope=with_slopes)
         going = (row < last) & (result == successful)
+        if isinstance(watch, Watch):
+            going = going & ~watch.found
+            watch, known = watched(problem, watch, after, new, going & (outcome == successful))
+            outcome = diffrax.RESULTS.where(known, outcome, diffrax.RESULTS.nonfinite)  # pyright: ignore[reportArgumentType]
+            going = going & ~watch.found
         t, y = jax.tree.map(lambda a, b: jnp.where(going, a, b), (after, new), (t, y))
         result = diffrax.RESULTS.where(going, outcome, result)  # pyright: ignore[reportArgumentType]
         kept = jnp.where(result == successful, as_row(y), jnp.nan)
         saved = _put(saved, kept, jnp.where(arrived & (row < last), row + 1, last + 1))
         if slope is not None:
             slopes = _put(slopes, slope, jnp.where(number == 0, row, last + 1))
-        row, steps = row + arrived.astype(row.dtype), steps + going.astype(steps.dtype)
-        return FixedCarry(row, jnp.where(arrived, 0, number + 1), t, y, result, steps, saved, slopes)
+        after_row, after_number = row + arrived.astype(row.dtype), jnp.where(arrived, 0, number + 1)
+        if isinstance(watch, Watch):
+            after_row = jnp.where(watch.found, row, after_row)
+            after_number = jnp.where(watch.found, number, after_number)
+        steps = steps + going.astype(steps.dtype)
+        return FixedCarry(after_row, after_number, t, y, result, steps, saved, slopes, watch)
 
     return step
+
+
+def _with_no_event(carry: FixedCarry, also: Bool[Array, ""]) -> Bool[Array, ""]:
+    return also & ~carry.watch.found if isinstance(carry.watch, Watch) else also
 
 
 def _put(rows: Array, values: Array, row: Int[Array, ""]) -> Array:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.solvers.munthe_kaas import MuntheKaas
 
@@ -16,7 +17,8 @@ class Problem(NamedTuple):
     """What is integrated.
 
     **Arguments:** `term`: velocities `(t, y, args)`; `solver`; `args`; `times` (s), from the start on, on which steps
-    end and where states are kept; `slopes`: whether velocities are kept there too.
+    end and where states are kept; `slopes`: whether velocities are kept there too; `event`: functions
+    `(t, y, args) -> (roots,)` whose first root ends the run, or None.
     """
 
     term: diffrax.AbstractTerm
@@ -24,6 +26,7 @@ class Problem(NamedTuple):
     args: PyTree
     times: Float[Array, " times"]
     slopes: bool
+    event: Any = None
 
     @property
     def ends(self) -> Float[Array, " times"]:
@@ -35,10 +38,20 @@ class Problem(NamedTuple):
         return self.term.vf(t, y, self.args) if self.slopes else jnp.zeros(0, self.times.dtype)
 
 
+class Event(NamedTuple):
+    """Whether an event was `found`; the `row` of saved states that is the one there; its `time`, s, NaN if there was
+    none; `which` of the functions had the root."""
+
+    found: Bool[Array, ""]
+    row: Int[Array, ""]
+    time: Float[Array, ""]
+    which: Int[Array, ""]
+
+
 class Run(NamedTuple):
-    """**Arguments:** states at saved times, `(times, ...)`, NaN after a failure; the velocities there, `(0, n)` if they
-    were not asked for; time (s) and state at the end, or at the failure; diffrax's result; the numbers of steps that
-    were accepted and rejected."""
+    """**Arguments:** states at saved times, `(times, ...)`, NaN after a failure or an event; the velocities there,
+    `(0, n)` if they were not asked for; time (s) and state at the end, or at the failure; diffrax's result; the numbers
+    of steps that were accepted and rejected; the event, None where none was waited for."""
 
     saved: PyTree
     slopes: Float[Array, "times n"]
@@ -46,6 +59,7 @@ class Run(NamedTuple):
     result: Any
     accepted: Int[Array, ""]
     rejected: Int[Array, ""]
+    event: Event | None = None
 
 
 class Steps(Protocol):
@@ -56,12 +70,21 @@ class Steps(Protocol):
         ...
 
     def advance(self, problem: Problem, carry: Any, stop: Int[Array, ""] | None = None) -> Any:
-        """The carry at the saved time of number `stop`, or at the end; or where the run failed."""
+        """The carry at the saved time of number `stop`, or at the end; or where the run failed, or before an event."""
         ...
 
     def run(self, carry: Any) -> Run:
         """What the run leaves behind."""
         ...
+
+
+def with_differentiable_stages(problem: Problem) -> Problem:
+    """With an implicit method's loop over stages in a form that both modes of differentiation go through."""
+    solver = problem.solver
+    if not hasattr(solver.solver, "scan_kind"):
+        return problem
+    bounded = eqx.tree_at(lambda s: s.solver.scan_kind, solver, "bounded", is_leaf=lambda leaf: leaf is None)
+    return problem._replace(solver=bounded)
 
 
 def as_row(y: PyTree) -> Float[Array, " size"]:

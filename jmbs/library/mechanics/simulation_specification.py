@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class SimulationSpec:
     - `formulation`: tree, absolute, or None for the tree where nothing binds it; `cut_joints`: joints that shall close
       loops; `method`: one of `METHODS`; `constraints`: none, baumgarte or project;
       `precision`: float32 or float64; `max_steps`: None or a positive number of steps.
+    - `until`: values of joints' coordinates (rad or m), by joint, at the first of which a run ends; a mapping is kept
+      as its pairs.
 
     Raises `ModelError` with paths below `simulation`.
     """
@@ -80,6 +83,7 @@ class SimulationSpec:
     t0: float = 0.0
     max_steps: int | None = None
     cut_joints: tuple[str, ...] = ()
+    until: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         values: dict[str, Any] = self._times()
@@ -97,8 +101,15 @@ class SimulationSpec:
             if "dt" in values:
                 refuse_steps("simulation/dt", span, values["dt"])
         values["cut_joints"] = tuple(self.cut_joints)
+        values["until"] = self._until()
         for key, value in values.items():
             object.__setattr__(self, key, value)
+
+    def _until(self) -> tuple[tuple[str, float], ...]:
+        given = self.until if isinstance(self.until, Mapping | tuple) else None
+        if given is None:
+            raise ModelError("simulation/until", checks.show(self.until), "a mapping of joints to values")
+        return tuple((name, checks.number(f"simulation/until/{name}", value)) for name, value in dict(given).items())
 
     def _times(self) -> dict[str, float]:
         t0 = checks.number("simulation/t0", self.t0, unit="s")

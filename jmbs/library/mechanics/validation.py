@@ -74,6 +74,9 @@ def _validate_simulation(mechanism: Mechanism) -> None:
     if not isinstance(mechanism.simulation, SimulationSpec):
         raise ModelError("simulation", checks.show(mechanism.simulation), "a SimulationSpec")
     t0, t1 = mechanism.simulation.t0, mechanism.simulation.t1
+    for name, _ in mechanism.simulation.until:
+        if name.partition("/")[0] not in mechanism.systems:  # those are known when it is compiled
+            _require_one_coordinate(mechanism, f"simulation/until/{name}", name)
     drives = {f"joints/{joint.name}/actuation": joint.actuation for joint in mechanism.joints.values()}
     drives |= {f"joints/{joint.name}/motion": joint.prescribed for joint in mechanism.joints.values()}
     for load in mechanism.loads.values():
@@ -92,6 +95,15 @@ def _require_body(mechanism: Mechanism, path: str, name: str, *, ground: bool = 
         known = [*mechanism.bodies, "ground"] if ground else list(mechanism.bodies)
         wanted = f"the name of a body{' or ground' if ground else ''}{checks.nearest(name, known)}"
         raise ModelError(path, checks.show(name), wanted)
+
+
+def _require_one_coordinate(mechanism: Mechanism, path: str, joint: str) -> None:
+    if joint not in mechanism.joints:
+        wanted = f"the name of a joint{checks.nearest(joint, mechanism.joints)}"
+        raise ModelError(path, f"no joint {joint}", wanted)
+    dimension = mechanism.joints[joint].dimension
+    if dimension != 1:
+        raise ModelError(path, f"a joint of {dimension} coordinates", "one of one coordinate")
 
 
 def _require_coordinates(mechanism: Mechanism, path: str, gear: GearSpec | RelationSpec) -> None:
