@@ -164,7 +164,7 @@ def test_loops(seed, bodies, loops):
     jax.clear_caches()
 
 
-@pytest.mark.parametrize(("seed", "bodies"), [(2, 4), pytest.param(3, 9, marks=slow)])
+@pytest.mark.parametrize(("seed", "bodies"), [(1, 2), pytest.param(2, 4, marks=slow), pytest.param(3, 9, marks=slow)])
 def test_trees_with_rotors(seed, bodies):
     mechanism = with_rotors(random_mechanism(seed, bodies), seed)
     layout = mechanism.compile().tree

@@ -293,7 +293,7 @@ def assert_same_equations(model: Any, m: Any, d: Any, accelerations: np.ndarray,
     assert np.max(np.abs(M - mass + np.diag(m.dof_armature[order]))) > 0.01 * np.max(np.abs(mass))
 
 
-@pytest.mark.parametrize("gears", [False, True])
+@pytest.mark.parametrize("gears", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_rotors_of_a_tree(gears: bool):
     mechanism, model, m, d = load_both("geared.xml", gears=gears)
     assert np.all(m.dof_armature > 0) and bool(mechanism.gears) == gears

@@ -241,6 +241,9 @@ FORKED = """
     <axis xyz="0 1 0"/><limit effort="1" velocity="1"/></joint>
   <joint name="j5" type="revolute"><parent link="bend"/><child link="head"/><origin xyz="0.1 0 0.3"/>
     <axis xyz="0 1 0.2"/><limit effort="1" velocity="1"/><dynamics damping="0.2"/></joint>
+  <transmission><joint name="j1"/><actuator><motorInertia>0.2</motorInertia></actuator></transmission>
+  <transmission><joint name="j3"/><actuator><motorInertia>0.1</motorInertia></actuator></transmission>
+  <transmission><joint name="j5"/><actuator><motorInertia>0.3</motorInertia></actuator></transmission>
 </robot>
 """
 
@@ -268,6 +271,8 @@ def test_links_without_mass_may_fork(tmp_path: Path):
     wanted = dict(zip(chain.mechanism.joints, near, strict=True))
     assert sorted(read.mechanism.joints) == ["j1_j2", "j1_j3_j4", "j1_j3_j5"]
     assert sorted(read.mechanism.gears) == ["j1_j3_j4_0", "j1_j3_j5_0", "j1_j3_j5_1"]
+    rotors = {name: None if j.armature is None else j.armature.tolist() for name, j in read.mechanism.joints.items()}
+    assert rotors == {"j1_j2": [0.2, 0], "j1_j3_j4": [0, 0.1, 0], "j1_j3_j5": [0, 0, 0.3]}
     assert sum("link" in note and "gears keep equal" in note for note in read.notes) == 2
     for (joint, _), start, rate in zip(model.velocity_names, _places(model.velocity_names), dv, strict=True):
         np.testing.assert_allclose(rate, wanted[joint.split("_")[start]], rtol=1e-6)
