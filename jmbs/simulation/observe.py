@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
-def observe(model: Model, plan: ObservationPlan, t: Float[Array, ""], instant: Instant) -> dict[str, Any]:
+def observe(model: Model, plan: ObservationPlan, instant: Instant, t: Any = None) -> dict[str, Any]:
     """What a trajectory shows of one saved state, without the account's integrals and rates.
 
-    **Arguments:** `plan`: the model's; `t` s; `instant`: what the equations say at the state.
+    **Arguments:** `plan`: the model's; `instant`: what the equations say at the state; `t`: when, s, which closures of
+    prescribed motions ask for.
     """
     dae, x, forces = model.dae, instant.x, instant.forces
     result: dict[str, Any] = _motion(dae, plan, x, instant.efforts)
@@ -36,7 +37,7 @@ def observe(model: Model, plan: ObservationPlan, t: Float[Array, ""], instant: I
     if dae.has_domain:
         result["regularity"] = dae.regularity(x)
     if forces is not None:
-        result |= _storage(dae, plan, x) | _constraints(dae, plan, t, x, forces)
+        result |= _storage(dae, plan, x) | _constraints(dae, plan, x, forces, t)
         result["singular_values"] = forces.singular_values, forces.lengths
         result |= _made(dae, t, instant, forces)
     return result
@@ -97,7 +98,7 @@ def _held(dae: ReferenceDAE, x, quantity: str) -> Float[Array, " storages"]:
     return jnp.concatenate(amounts)
 
 
-def _constraints(dae: ReferenceDAE, plan: ObservationPlan, t, x, forces: Forces) -> dict[str, ByName]:
+def _constraints(dae: ReferenceDAE, plan: ObservationPlan, x, forces: Forces, t: Any) -> dict[str, ByName]:
     largest = lambda rows: plan.residuals.take(jnp.max(jnp.abs(rows)[plan.residual_rows], axis=1))  # noqa: E731
     return {
         "reaction": plan.reaction.take(forces.multipliers),

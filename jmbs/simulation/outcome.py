@@ -51,7 +51,7 @@ def trajectory_of(
     velocities = None if slopes is None else slopes[:, : formulation.manifold.n_stored]
     looked = jax.vmap(formulation.look)(times, jax.tree.map(safe, xs), velocities)
     plan = observation_plan(model)
-    seen = jax.vmap(lambda t, at: observe(model, plan, t, at))(times, looked)
+    seen = jax.vmap(lambda t, at: observe(model, plan, at, t))(times, looked)
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)

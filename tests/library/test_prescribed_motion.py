@@ -132,6 +132,26 @@ def test_a_table_turns_the_crank_of_a_closed_loop(tmp_path: Path):
     assert np.max(np.abs(sol.first_law_residual)) < 1e-4
 
 
+@pytest.mark.slow
+def test_several_coordinates_and_joints_of_added_systems_move_as_told():
+    inner, outer = Mechanism("inner"), Mechanism("outer")
+    for m in (inner, outer):
+        m.add_body("b", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    motion = lambda t: jnp.stack([2 * t + 1, t**2])  # noqa: E731
+    inner.add_joint("c", "cylindrical", "ground", "b", None, [0.1, 0, 0], axis=[0, 1, 0], motion=motion)
+    outer.add_joint("h", "revolute", "ground", "b", None, [0.1, 0, 0], axis=[1, 0, 0], motion=0.4)
+    outer.add_system("arm", inner.system())
+    model = outer.compile()
+    state = model.initial_state()
+    np.testing.assert_allclose(state["arm/c/q_r"], [1.0, 0.0], atol=1e-15)
+    np.testing.assert_allclose(state["h/q_r"], [0.4], atol=1e-15)
+    rates = dict(zip(model.velocity_names, np.asarray(model.forward_dynamics(0.0, state)), strict=True))
+    assert rates == pytest.approx({("arm/c", "rate"): 0.0, ("arm/c", "speed"): 2.0, ("h", "rate"): 0.0}, abs=1e-12)
+    names = {constraint.name: constraint.multipliers for constraint in model.layout.parts.constraints}
+    assert names == {"h/motion": ("torque",), "arm/c/motion": ("torque_angle", "force_travel")}
+    assert jmbs.simulation.inputs.with_inputs(model, {"h/motion": lambda t: t}).tree is not None
+
+
 def test_a_spline_is_twice_differentiable_and_ends_with_its_table():
     """It goes through the rows, gives cubics exactly, and its rate, the drive's effort, is that of the motion."""
     times = np.array([0.0, 0.3, 0.5, 1.1, 1.4])
