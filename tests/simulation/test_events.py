@@ -49,10 +49,16 @@ def test_a_run_ends_at_the_first_crossing(ended, model, state):
     assert abs(float(ended.event.first_law_residual)) < 1e-6
 
 
-def test_no_event_is_no_failure(model, state):
+def test_no_event_is_no_failure(ended, model, state):
+    """Alone, and in a batch with a run that has one."""
     run = jmbs.simulate(model, state, until={"hinge": 7.0}, **TIMES, **WAYS["fixed"])
     assert status_name(run.status) == "successful" and np.isnan(run.event_time) and int(run.event_row) == -1
     assert np.all(np.isnan(run.event.v["hinge"])) and np.all(np.isfinite(run.total))
+    batch = jax.tree.map(lambda *members: jnp.stack(members), ended, run)
+    np.testing.assert_array_equal(batch.event.v["hinge"], [ended.event.v["hinge"], [np.nan]])
+    data = batch.to_xarray()
+    np.testing.assert_array_equal(data["event_time"], [ended.event_time, np.nan])
+    assert data.attrs["status"] == "Finished." and data.sizes["time"] == len(run.ts)
 
 
 def test_files_end_at_the_event(ended, tmp_path):
