@@ -10,6 +10,7 @@ import xarray as xr
 
 import jmbs
 from jmbs.io import read_config, write_result
+from jmbs.io.export import mechanism_config
 from jmbs.running import report
 from jmbs.simulation import is_successful, members, status_name
 from jmbs.simulation.until import Until, until_of
@@ -76,6 +77,7 @@ def test_a_config_says_where_a_run_ends(configs):
     """And an export says it again."""
     mechanism = read_config(configs / "pendulum.yaml", ["simulation.until.hinge=0.1"])
     assert mechanism.simulation.until == (("hinge", 0.1),)
+    assert mechanism_config(mechanism)["simulation"]["until"] == {"hinge": 0.1}
     until, goals = until_of(jmbs.compile(mechanism), None)
     assert until == Until(("hinge",)) and goals == [0.1]
     with pytest.raises(jmbs.ModelError, match="simulation/until/hing: found no joint hing"):
