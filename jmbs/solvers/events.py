@@ -1,14 +1,12 @@
 """Events: a run ends at a root of a function of its state, on a shortened step of its own method.
 
 With `y(t)` the state that one step from `(t_a, y_a)` to `t` gives, the time `t_e` of the event solves
-`g(t_e, y(t_e)) = 0`. Its derivative is that of the implicit function theorem, `dt_e = -dg / (dg/dt)`: after the search,
-which has none, come steps of Newton's method with a fixed slope, and after the second of them second derivatives are
-right too.
+`g(t_e, y(t_e)) = 0`. Its derivative is that of the implicit function theorem, `dt_e = -dg / (dg/dt)`: steps of the
+secant method whose slope has none, `t - g / slope`, come to it as they come to the root, and to higher ones too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.solvers.stepping import Event, Problem, Run, as_row, as_states, with_differentiable_stages
 
-MOST_TRIES = 64
-"""Of the search: every fourth halves the interval, so these are more than the digits of a number need."""
+TRIES = 32
+"""To locate a root: the last of them change nothing but derivatives, which come to be those of the root."""
 
 
 class Watch(NamedTuple):
@@ -92,30 +90,49 @@ def with_event(problem: Problem, run: Run, carry: Any) -> Run:
 def _located(problem: Problem, t: Any, y: PyTree, watch: Watch) -> tuple[Float[Array, ""], PyTree, Int[Array, ""]]:
     """Time and state of the first of the roots that were crossed, and which it is; the start where none was."""
     problem = with_differentiable_stages(problem)
-    end = jnp.where(watch.found, watch.end, jax.lax.stop_gradient(t))
-    frozen, start = _frozen(problem), _frozen((t, y))
+    end = jnp.where(watch.found, watch.end, _frozen(t))
 
-    def value(i: Int[Array, ""]) -> Callable[[Array], Array]:
-        return lambda time: _value(frozen, start[0], start[1], time, i)[0]
-
-    def search(i: Int[Array, ""]) -> tuple[Array, Array]:
-        return _root(value(i), start[0], end, watch.sides[i])
+    def root(i: Int[Array, ""]) -> tuple[Float[Array, ""], PyTree]:
+        return _root(problem, t, y, end, watch.sides[i], i)
 
     numbers = jnp.arange(len(watch.sides))
     if len(numbers) == 1:
-        times, rates = (x[None] for x in search(numbers[0]))
-    else:
-        times, rates = jax.vmap(search)(numbers)
+        return *root(numbers[0]), numbers[0]
+    times, states = jax.lax.map(root, numbers)
     which = jnp.argmin(jnp.where(watch.crossed, times, jnp.inf))
-    rate = jax.lax.stop_gradient(jnp.where(watch.found, rates[which], jnp.ones_like(rates[which])))
+    return times[which], jax.tree.map(lambda x: x[which], states), which
 
-    def improved(time: Array, _) -> tuple[Array, tuple[Array, PyTree]]:
-        wrong, new = _value(problem, t, y, time, which)
-        return time - jnp.where(watch.found, wrong, jnp.zeros_like(wrong)) / rate, (time, new)
 
-    _, seen = jax.lax.scan(improved, jax.lax.stop_gradient(times[which]), length=3)
-    time, state = jax.tree.map(lambda x: x[-1], seen)
-    return time, state, which
+def _root(
+    problem: Problem, t: Any, y: PyTree, end: Float[Array, ""], side: Array, i: Int[Array, ""]
+) -> tuple[Float[Array, ""], PyTree]:
+    """Time and state at the root of a function on one step from `(t, y)`, where its sign is `side`, until `end`.
+
+    The secant method in the interval that is known to hold the root, which is halved where that leads outside of it.
+    Values alone have derivatives; slopes that are no longer than a rounding error's are not taken.
+    """
+    least = jnp.cbrt(jnp.asarray(jnp.finfo(end.dtype).eps, end.dtype)) * (end - _frozen(t))
+    nothing = jnp.zeros_like(end)
+
+    def attempt(carry: tuple, number: Int[Array, ""]) -> tuple[tuple, None]:
+        time, low, high, (last, before), slope, _ = carry
+        value, state = _value(problem, t, y, time, i)
+        at, wrong = _frozen((time, value))
+        far = jnp.abs(at - last) > least
+        slope = jnp.where(far, (wrong - before) / jnp.where(far, at - last, 1.0), slope)
+        early = wrong * side > 0
+        low, high = jnp.where(early, at, low), jnp.where(early, high, at)
+        sound = slope != 0
+        secant = at - wrong / jnp.where(sound, slope, 1.0)
+        halving = (number % 6 == 5) & (number < TRIES // 2) & (jnp.abs(secant - at) > least)
+        sound = sound & (low <= secant) & (secant <= high) & ~halving
+        step = jnp.where(sound, value, nothing) / jnp.where(sound, slope, 1.0)
+        following = jnp.where(sound, time - step, low + (high - low) / 2)
+        return (following, low, high, (at, wrong), slope, (time, state)), None
+
+    start = end, _frozen(t), end, (end, nothing), nothing, (end, y)
+    (*_, found), _ = jax.lax.scan(attempt, start, jnp.arange(TRIES))
+    return found
 
 
 def _value(problem: Problem, t: Any, y: PyTree, time: Any, i: Int[Array, ""]) -> tuple[Float[Array, ""], PyTree]:
@@ -123,28 +140,3 @@ def _value(problem: Problem, t: Any, y: PyTree, time: Any, i: Int[Array, ""]) ->
     assert problem.event is not None
     new = problem.solver.advance(problem.term, t, time, y, problem.args).y
     return problem.event(time, new, problem.args)[i], new
-
-
-def _root(function: Callable[[Array], Array], low: Any, high: Any, side: Any) -> tuple[Float[Array, ""], Array]:
-    """The root between `low`, where the sign is `side`, and `high`; and the slope there: Newton's method, guarded."""
-    tolerance = 2 * jnp.finfo(high.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
-
-    def going(carry: tuple) -> Bool[Array, ""]:
-        _, _, _, _, change, tries = carry
-        return (jnp.abs(change) > tolerance) & (tries < MOST_TRIES)
-
-    def step(carry: tuple) -> tuple:
-        low, high, time, _, _, tries = carry
-        value, rate = jax.jvp(function, (time,), (jnp.ones_like(time),))
-        before = value * side > 0
-        low, high = jnp.where(before, time, low), jnp.where(before, high, time)
-        newton = time - value / rate
-        halved = low + (high - low) / 2
-        small = jnp.abs(newton - time) <= tolerance
-        taken = ((newton > low) & (newton < high) & (tries % 4 != 3)) | small
-        new = jnp.where(taken, jnp.clip(newton, low, high), halved)
-        return low, high, new, rate, new - time, tries + 1
-
-    start = low, high, high, jnp.ones_like(high), jnp.full_like(high, jnp.inf), jnp.zeros((), int)
-    _, _, time, rate, _, _ = jax.lax.while_loop(going, step, start)
-    return time, rate

@@ -10,6 +10,7 @@ import xarray as xr
 
 import jmbs
 from jmbs.io import read_config, write_result
+from jmbs.io.export import mechanism_config
 from jmbs.running import report
 from jmbs.simulation import is_successful, members, status_name
 from jmbs.simulation.until import Until, until_of
@@ -49,10 +50,16 @@ def test_a_run_ends_at_the_first_crossing(ended, model, state):
     assert abs(float(ended.event.first_law_residual)) < 1e-6
 
 
-def test_no_event_is_no_failure(model, state):
+def test_no_event_is_no_failure(ended, model, state):
+    """Alone, and in a batch with a run that has one."""
     run = jmbs.simulate(model, state, until={"hinge": 7.0}, **TIMES, **WAYS["fixed"])
     assert status_name(run.status) == "successful" and np.isnan(run.event_time) and int(run.event_row) == -1
     assert np.all(np.isnan(run.event.v["hinge"])) and np.all(np.isfinite(run.total))
+    batch = jax.tree.map(lambda *members: jnp.stack(members), ended, run)
+    np.testing.assert_array_equal(batch.event.v["hinge"], [ended.event.v["hinge"], [np.nan]])
+    data = batch.to_xarray()
+    np.testing.assert_array_equal(data["event_time"], [ended.event_time, np.nan])
+    assert data.attrs["status"] == "Finished." and data.sizes["time"] == len(run.ts)
 
 
 def test_files_end_at_the_event(ended, tmp_path):
@@ -70,6 +77,7 @@ def test_a_config_says_where_a_run_ends(configs):
     """And an export says it again."""
     mechanism = read_config(configs / "pendulum.yaml", ["simulation.until.hinge=0.1"])
     assert mechanism.simulation.until == (("hinge", 0.1),)
+    assert mechanism_config(mechanism)["simulation"]["until"] == {"hinge": 0.1}
     until, goals = until_of(jmbs.compile(mechanism), None)
     assert until == Until(("hinge",)) and goals == [0.1]
     with pytest.raises(jmbs.ModelError, match="simulation/until/hing: found no joint hing"):
