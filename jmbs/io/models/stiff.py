@@ -76,6 +76,8 @@ def _mass_matrix(mechanism: Mechanism) -> tuple[list[JointSpec], Float[np.ndarra
     """The joints that form the tree, and the mass matrix of their velocities at zero motion."""
     moving, columns = _columns(mechanism)
     mass = np.sum([rows.T @ _inertia(mechanism, body) @ rows for body, rows in columns.items()], axis=0)
+    rotors = [np.zeros(joint.dimension) if joint.armature is None else joint.armature for joint in moving]
+    mass = mass + np.diag(np.concatenate(rotors))
     # In gimbal lock, where no run starts, there is no inertia in some direction.
     return moving, mass + 1e-12 * np.max(mass) * np.eye(len(mass))
 

@@ -96,12 +96,13 @@ def test_springs_are_counted_from_the_reference(tmp_path: Path):
     h = model.mechanism.joints["h"]
     np.testing.assert_allclose([h.spring.stiffness, h.spring.rest], [[2.0], [0.2]])
     assert (h.friction.viscous, h.friction.coulomb) == ([0.1], [0.2])
-    assert model.notes == (
+    assert model.notes[:4] == (
         "joint h: ref 0.3: coordinates here count from there, q = qpos - ref",
         "joint h: stiffness 2: simulated, as a spring",
         "joint h: damping 0.1: simulated, as viscous friction",
         "joint h: frictionloss 0.2: simulated, as Coulomb friction smoothed below 1e-3 m/s or rad/s",
     )
+    assert all(note.startswith("simulation: near rest friction slows") for note in model.notes[4:])
 
 
 def test_a_free_body_starts_where_the_file_puts_it(tmp_path: Path):
