@@ -6,6 +6,7 @@ open and kept as variables, as are those of outer ports, so that every relation 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -179,7 +180,7 @@ def _slots(dims: dict[Port, int], ports: list[Port]) -> np.ndarray:
 
 def _places(dims: dict[Port, int], port: Port, part: int) -> np.ndarray:
     """Of a port's flow (0) or effort (1) among all variables."""
-    start = 2 * _slots(dims, [port])[0]
+    start = 2 * sum(dims[before] for before in itertools.takewhile(port.__ne__, dims))
     return start + part * dims[port] + np.arange(dims[port])
 
 
