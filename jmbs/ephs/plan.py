@@ -25,6 +25,7 @@ from jmbs.by_value import by_value
 from jmbs.ephs.component import Role, role
 from jmbs.ephs.drive import EffortDrive, FlowDrive
 from jmbs.ephs.flatten import FlatJunction, FlatSystem
+from jmbs.ephs.junction_positions import position_closures
 from jmbs.errors import ModelError
 from jmbs.lie import AbstractGroup
 from jmbs.static_places import entries_at
@@ -211,7 +212,8 @@ def make_plan(flat: FlatSystem, eliminate: bool = True, apart: Collection[str] =
             driven_rows[name] = np.arange(n_rows, n_rows + len(slots[name]))
             n_rows += len(slots[name])
     member_of = {path: (b, i) for b, batch in enumerate(batches) for i, path in enumerate(batch.paths)}
-    closures = _closures(flat, batches, member_of, state_of, junction_of)
+    closed = (*flat.closures, *position_closures(flat.components, levels, junction_of))
+    closures = _closures(closed, batches, member_of, state_of, junction_of)
     return Plan(
         blocks=blocks,
         batches=batches,
@@ -378,9 +380,9 @@ def _row_count(component, kind: Role, level: int) -> int:
     return 0 if C is None else C.shape[0]
 
 
-def _closures(flat, batches, member_of, state_of, junction_of) -> tuple[ClosureBatch, ...]:
+def _closures(known, batches, member_of, state_of, junction_of) -> tuple[ClosureBatch, ...]:
     groups: dict[Any, list] = {}
-    for closure in flat.closures:
+    for closure in known:
         parts = tuple(member_of[part][0] for part in closure.parts)
         states = tuple(state_of[junction_of[pair]][0] for pair in closure.states)
         key = (closure.error, closure.residual, parts, states, member_of[closure.constraint][0], bool(closure.drive))

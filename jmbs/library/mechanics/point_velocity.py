@@ -48,6 +48,11 @@ class PointVelocity(eqx.Module):
             "v": power_port(force.space, force.name),
         }
 
+    def output_position(self, x) -> Float[Array, " k"]:
+        """Where the point is along the axes, m."""
+        q = x["q"]
+        return jnp.asarray(self.axes, q.dtype) @ (q[:, :3] @ self.point + q[:, 3])
+
     def ratio(self, x) -> Float[Array, "k 6"]:
         R = x["q"][:, :3]
         # On SO(3)xR3 the velocity of the centre of mass is in world axes already.

@@ -231,7 +231,8 @@ class VelocityConstraint(eqx.Module):
 class ExternalVelocity(eqx.Module):
     """An external port `ext.e = B(zeta)^T w.e`; ports `w`, the state `zeta`, and `ext`.
 
-    **Arguments:** `B` (n, m); `quantity` of the port, sizes and `near`, static.
+    **Arguments:** `B` (n, m); `quantity` of the port, sizes and `near`, static; `X`: the port's position (m,), a
+    function of `zeta` whose rate the velocity is, or None.
     """
 
     B: Any
@@ -239,6 +240,7 @@ class ExternalVelocity(eqx.Module):
     n_positions: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
     near: Near = eqx.field(static=True, default=None)
+    X: Any = None
     output: ClassVar[str] = "ext"
     output_units: ClassVar[dict[str, str]] = {"velocity": "m/s or rad/s"}
     lawful_by_construction: ClassVar[bool] = True
@@ -254,6 +256,11 @@ class ExternalVelocity(eqx.Module):
 
     def ratio(self, x) -> Float[Array, "m n"]:
         return evaluate(self.B, (self.n, self.quantity.space.dim), x["zeta"]).T
+
+    @property
+    def output_position(self) -> Callable | None:
+        """Where the port is, of states by port; None where that is not known."""
+        return None if self.X is None else lambda x: evaluate(self.X, (self.quantity.space.dim,), x["zeta"])
 
     def outputs(self, x, e) -> dict[str, Array]:
         """The velocity of the port."""

@@ -55,6 +55,7 @@ def redundant_system(
     *,
     n_positions: int | None = None,
     quantities: Mapping[str, Quantity] | None = None,
+    positions: Mapping[str, Callable[..., Any]] | None = None,
     regularity: Callable[..., Any] | None = None,
     near: Numbers | None = None,
     heats_environment: bool = True,
@@ -74,6 +75,9 @@ def redundant_system(
       symmetric non-negative matrix `D` (n, n), `tau_d = D w`.
     - `n_positions`: number of coordinates, needed where a function `Z` changes it; default n.
     - `quantities`: of ports, by name; default that of a joint's actuation port of the same dimension.
+    - `positions`: of ports, by name, functions of `zeta` (k,) whose rate the port's velocity is: `X' Z = B^T`. Ports
+      with positions that meet are joined in position too: the gap is met at the start, held by the projection and
+      reported.
     - `regularity`: a function of `zeta`, positive where the coordinates are regular and zero at their singularity; a
       run that comes there ends with a status.
     - `near`: coordinates (n_positions,) near which functions have meaning and are checked; the rank of `A` there must
@@ -112,6 +116,8 @@ def redundant_system(
         boxes["domain"] = _domain(regularity, zeta)
     ports = B if isinstance(B, Mapping) else {} if B is None else {"ext": B}
     boxes |= _external_ports(ports, zeta, n, quantities or {})
+    for name, X in (positions or {}).items():
+        boxes[f"b_{name}"] = _with_position(name, X, boxes, zeta)
     if near is not None:
         place = tuple(map(float, zeta[0]))
         boxes = {k: dataclasses.replace(box, near=place) if hasattr(box, "near") else box for k, box in boxes.items()}
@@ -229,6 +235,19 @@ def _external_ports(
         if name not in ports:
             raise ModelError(f"quantities/{name}", "no such port", f"one of {', '.join(ports) or 'none'}")
     return {f"b_{name}": _external_port(name, B, zeta, n, quantities.get(name)) for name, B in ports.items()}
+
+
+def _with_position(name: str, X: Any, boxes: Mapping[str, Any], zeta: np.ndarray) -> ExternalVelocity:
+    """The port with a position, which has to agree with its velocity."""
+    path, port = f"positions/{name}", boxes.get(f"b_{name}")
+    if port is None:
+        known = [box.removeprefix("b_") for box in boxes if box.startswith("b_")]
+        raise ModelError(path, "no such port", f"one of {', '.join(known) or 'none'}")
+    field, values = user_data.read(path, _function(path, X), zeta)
+    size = port.quantity.space.dim
+    user_data.require_shape(path, values, [(size,)] if size > 1 else [(), (1,)], f"({size},), the port's size")
+    user_data.require_rate(path, field, boxes["kin"], port, zeta)
+    return dataclasses.replace(port, X=field)
 
 
 def _external_port(name: str, B: Data, zeta: np.ndarray, n: int, quantity: Quantity | None) -> ExternalVelocity:

@@ -14,7 +14,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.redundant.components import SPREAD, Directions, Function
+from jmbs.library.redundant.components import SPREAD, Directions, Function, evaluate
 
 SAMPLES = 3
 LAW_TOLERANCE = 1e-5
@@ -115,6 +115,18 @@ def require_dissipative(values: np.ndarray, w: np.ndarray) -> None:
         scale, least = np.abs(values * w).max(initial=0.0), power.min(initial=0.0)
     if least < -LAW_TOLERANCE * scale:
         raise ModelError("tau_d", "damping that feeds power in", "<tau_d | w> >= 0 (second law)")
+
+
+def require_rate(path: str, X: Any, kinematics: Any, port: Any, zeta: np.ndarray) -> None:
+    """Refuses a port's position whose rate, `X' Z w`, is not the port's velocity."""
+    for at in map(jnp.asarray, zeta):
+        slope = jax.jacfwd(lambda x: jnp.asarray(X(x), float).reshape(-1))(at)
+        Z = evaluate(kinematics.Z, (kinematics.n_positions, kinematics.n), at)
+        rate, velocity = np.asarray(slope @ Z), np.asarray(port.ratio({"zeta": at}))
+        if np.abs(rate - velocity).max() > LAW_TOLERANCE * max(np.abs(rate).max(), np.abs(velocity).max()):
+            raise ModelError(
+                path, f"a position with the rate {checks.show(rate)} w", f"that of B: {checks.show(velocity)} w"
+            )
 
 
 def require_rest(field: Any, zeta: np.ndarray, n: int) -> None:
