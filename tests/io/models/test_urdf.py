@@ -301,8 +301,8 @@ def test_mimic_of_a_joint_that_is_part_of_another(tmp_path: Path):
     """The gear binds the coordinate that the joint has become, and what shares it follows."""
     text = FORKED.format(light="", left=INERTIA.format(y=1, mass=1), right=INERTIA.format(y=1, mass=1), head="")
     text = text.replace('<link name="head"></link>', f'<link name="head">{INERTIA.format(y=0, mass=1)}</link>')
-    mimic = '<mimic joint="j3" multiplier="-2" offset="0.1"/></joint>\n</robot>'
-    (tmp_path / "torso.urdf").write_text(text.replace("</joint>\n</robot>", mimic))
+    mimic = '<dynamics damping="0.2"/><mimic joint="j3" multiplier="-2" offset="0.1"/>'
+    (tmp_path / "torso.urdf").write_text(text.replace('<dynamics damping="0.2"/>', mimic))
     gear = read_model(tmp_path / "torso.urdf").mechanism.gears["j5_gear"]
     assert (gear.joint, gear.coordinate, gear.driver, gear.driver_coordinate) == ("j1_j3_j5", 2, "j1_j3_j4", 1)
     assert (gear.ratio, gear.offset) == (-2.0, 0.1)
