@@ -53,6 +53,7 @@ def barred():
     return jmbs.compile(pair(type=Bar(jnp.asarray([0.1, 0.0, 0.2]), 1.2)))
 
 
+@pytest.mark.slow
 def test_a_law_holds_a_gap(barred):
     assert barred.tree is not None
     run = quick_jit(lambda m: jmbs.simulate(m, t1=0.3, save_every=0.1, dt=0.01, solver="rk4"))(barred)
