@@ -19,6 +19,7 @@ from jmbs.ephs.evaluate import each
 from jmbs.ephs.expose import exposed
 from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, VOLUME, Interface, Port, Quantity, power_port, state_port
+from jmbs.ephs.junction_positions import as_it_is
 from jmbs.ephs.junctions import Junctions
 from jmbs.ephs.laws import validate_component
 from jmbs.ephs.outputs import Outputs, OutputView, output_units, outputs_at, validate_outputs
@@ -33,6 +34,7 @@ from jmbs.ephs.validate import validate
 from jmbs.ephs.view import StateView
 
 __all__ = [
+    "as_it_is",
     "ENTROPY",
     "VOLUME",
     "Balance",

@@ -98,9 +98,10 @@ def _component_flows(dae: ReferenceDAE, x: State, rates: Rates, outer: Array) ->
     flows: dict[str, tuple[np.ndarray, Array]] = {}
     for i, batch in enumerate(plan.batches):
         if batch.level == 0:
-            storage = batch.role is Role.STORAGE
-            law = lambda i: law_flows(dae, i, x, rates.efforts, rates.multipliers, s)  # noqa: E731
-            flow = rates.velocity[batch.efforts] if storage else law(i)
+            if batch.role is Role.STORAGE:
+                flow = rates.velocity[batch.efforts]
+            else:
+                flow = law_flows(dae, i, x, rates.efforts, rates.multipliers, s)
             flows.update({path: (batch.efforts[n], flow[n]) for n, path in enumerate(batch.paths)})
     for (path, _), junction in plan.junction_of.items():
         if path not in plan.member_of:  # environments

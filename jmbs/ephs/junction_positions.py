@@ -29,7 +29,8 @@ class _Gap:
         return parts[0].output_position(own) - parts[1].output_position(leading)
 
 
-def _as_it_is(gap: Float[Array, " k"]) -> Float[Array, " k"]:
+def as_it_is(gap: Float[Array, " k"]) -> Float[Array, " k"]:
+    """The rows of a closure that are its error."""
     return gap
 
 
@@ -47,7 +48,7 @@ def position_closures(
 def _closure(path: str, lead: str, components: Mapping[str, Any]) -> Closure:
     own, leading = _states(components[path]), _states(components[lead])
     states = (*((path, port) for port in own), *((lead, port) for port in leading))
-    return Closure(path, path, (path, lead), states, _Gap(own, leading), _as_it_is)
+    return Closure(path, path, (path, lead), states, _Gap(own, leading), as_it_is)
 
 
 def _states(component: Any) -> tuple[str, ...]:

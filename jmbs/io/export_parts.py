@@ -182,11 +182,10 @@ class Parts:
             "t1": None,
             "t0": SimulationSpec.t0,
             "precision": SimulationSpec.precision,
+            "until": {},
         }
-        given = _given(dataclasses.asdict(spec))
-        given["until"] = dict(spec.until)
+        given = _given(dataclasses.asdict(spec)) | {"until": dict(spec.until)}
         tolerance = {key: given.pop(key) for key in ("rtol", "atol") if key in given}
-        usual["until"] = {}
         values = {key: value for key, value in given.items() if value != usual[key]}
         changed = any(value != usual[key] for key, value in tolerance.items())
         return values | ({"tolerance": tolerance} if changed else {})

@@ -86,7 +86,7 @@ from jmbs.library.mechanics.parameters import (
     declared_parameter,
     parameter_table,
 )
-from jmbs.library.mechanics.parts import motion_of
+from jmbs.library.mechanics.parts import DRY_GROUPS, motion_of
 from jmbs.library.mechanics.placement import (
     GearStep,
     Placement,
@@ -127,6 +127,7 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
+    "DRY_GROUPS",
     "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
     "LARGEST",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jmbs.ephs import Environment, System, exposed, pattern
+from jmbs.library.mechanics.body_constraint import ENDS
 from jmbs.library.mechanics.composition import ENVIRONMENT_BOX, connect, make_drive, thermal_port
 from jmbs.library.mechanics.elements import PointLoad, ThermalStore, UserForce
 from jmbs.library.mechanics.gear import gear_closure
@@ -177,7 +178,7 @@ class _Wiring:
             self.outer[f"{spec.name}/{PLANE}"] = f"{spec.name}.{PLANE}"
 
     def body_constraint(self, spec: BodyConstraintSpec) -> None:
-        for end, body in (("", spec.body), ("_other", spec.other)):
+        for end, body in zip(ENDS, (spec.body, spec.other), strict=True):
             if body != "ground":
                 self.connect(f"{body}.p", f"{spec.name}.p{end}")
                 self.connect(f"{body}.q", f"{spec.name}.q{end}")

@@ -177,11 +177,6 @@ def position_gap(parts, states) -> Float[Array, " n_constraints"]:
     return parts[0].gap(states[0])
 
 
-def as_it_is(error: Array) -> Array:
-    """The residual of that closure: `c(zeta)` itself."""
-    return error
-
-
 class GyroscopicForces(eqx.Module):
     """Power-conserving forces `w.f = G(Gamma) w.e`, `G` skew; ports `w` and the state `p`, `Gamma = U p`.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jmbs.ephs import Closure, Environment, Quantity, System, pattern
+from jmbs.ephs import Closure, Environment, Quantity, System, as_it_is, pattern
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.joint import relative_momentum
@@ -32,7 +32,6 @@ from jmbs.library.redundant.components import (
     PotentialEnergy,
     QuadraticKineticEnergy,
     VelocityConstraint,
-    as_it_is,
     position_gap,
 )
 from jmbs.library.redundant.damping import Damping
