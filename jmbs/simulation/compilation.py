@@ -16,7 +16,7 @@ from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
     Mechanism,
-    Parameter,
+    NamedParameter,
     SimulationSpec,
     array_fields,
     declared_parameter,
@@ -127,7 +127,7 @@ def _planned(
     return Model(dae, given, layout, settings, (), name, tree=tree, without_tree=reason)
 
 
-def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> tuple[Parameter, ...]:
+def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> tuple[NamedParameter, ...]:
     """Every array field of every component (of those within `boxes`, if given), as `<path>/<field>`, as it declares."""
     rows = []
     for batch, component in zip(dae.plan.batches, dae.components, strict=True):

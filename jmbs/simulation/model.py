@@ -16,7 +16,7 @@ from jmbs.compiler import quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
-from jmbs.library.mechanics import Parameter, SimulationSpec
+from jmbs.library.mechanics import NamedParameter, SimulationSpec
 from jmbs.multibody import Layout
 from jmbs.simulation.arguments import require_state, scalar
 from jmbs.simulation.assembly import assemble
@@ -59,7 +59,7 @@ class Model(eqx.Module):
     initial: dict[str, Any]
     layout: MechanicalLayout = eqx.field(static=True)
     settings: SimulationSpec = eqx.field(static=True)
-    table: tuple[Parameter, ...] = eqx.field(static=True)
+    table: tuple[NamedParameter, ...] = eqx.field(static=True)
     name: str = eqx.field(static=True)
     config_json: str = eqx.field(static=True, default="{}")
     tree: Layout | None = eqx.field(static=True, default=None)

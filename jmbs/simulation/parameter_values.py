@@ -16,14 +16,14 @@ from jaxtyping import Array
 from jmbs.arrays import is_traced
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import CONFIGURATION_RULES, Parameter, Rule, inside, nearest, show
+from jmbs.library.mechanics import CONFIGURATION_RULES, NamedParameter, Rule, inside, nearest, show
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 REFERENCES = {
-    "environment/temperature": Parameter("environment/temperature", "K", (), rules=(Rule("positive number"),)),
-    "environment/pressure": Parameter("environment/pressure", "Pa", (), rules=(Rule("non-negative number"),)),
+    "environment/temperature": NamedParameter("environment/temperature", "K", (), rules=(Rule("positive number"),)),
+    "environment/pressure": NamedParameter("environment/pressure", "Pa", (), rules=(Rule("non-negative number"),)),
 }
 """What the environment may have, by path; see `_reference`."""
 INITIAL_UNITS = {
@@ -35,7 +35,7 @@ INITIAL_UNITS = {
 class _Place(NamedTuple):
     """A parameter, the shape of its value, and where an initial value stands: section, name and key."""
 
-    parameter: Parameter
+    parameter: NamedParameter
     shape: tuple[int, ...]
     initial: tuple[str, str, str] | None = None
 
@@ -62,7 +62,7 @@ def within_bounds(model: Model) -> Model:
     return model
 
 
-def _references(model: Model) -> dict[str, Parameter]:
+def _references(model: Model) -> dict[str, NamedParameter]:
     """Of the references those that the model has."""
     return {path: entry for path, entry in REFERENCES.items() if _reference(model.dae, path) is not None}
 
@@ -90,7 +90,7 @@ def with_values(model: Model, values: Mapping[str, Any]) -> Model:
     return model
 
 
-def _place(model: Model, by_path: Mapping[str, Parameter], path: Any) -> _Place:
+def _place(model: Model, by_path: Mapping[str, NamedParameter], path: Any) -> _Place:
     if not isinstance(path, str):
         raise ModelError("parameters", show(path), "the path of a parameter")
     if path in _references(model):
@@ -120,7 +120,7 @@ def _initial_place(model: Model, path: str) -> _Place:
     if section == "joints" and key in ("q", "guess"):
         kind = CONFIGURATION_RULES.get(layout.joint(name).type, kind)
     rules = () if section == "states" else (Rule(kind),)
-    return _Place(Parameter(path, INITIAL_UNITS.get(key, "1"), (), rules=rules), shapes[key], (section, name, key))
+    return _Place(NamedParameter(path, INITIAL_UNITS.get(key, "1"), (), rules=rules), shapes[key], (section, name, key))
 
 
 def _array(path: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, Array]:
@@ -146,7 +146,7 @@ def _shaped(path: str, array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _verdicts(
-    model: Model, changed: Mapping[str, Parameter], given: Mapping[str, tuple[Any, Array]]
+    model: Model, changed: Mapping[str, NamedParameter], given: Mapping[str, tuple[Any, Array]]
 ) -> dict[str, Array]:
     """Whether traced values are allowed, by the path of what was given. Raises `ModelError` for known ones.
 
@@ -169,7 +169,7 @@ def _verdicts(
     return verdicts
 
 
-def _verdict(rule: Rule, parameter: Parameter, known: tuple[Any, ...], arrays: tuple[Array, ...]) -> Any:
+def _verdict(rule: Rule, parameter: NamedParameter, known: tuple[Any, ...], arrays: tuple[Array, ...]) -> Any:
     """That on a parameter's value and what stands beside it; None where all of them are known, or nothing is to say."""
     if is_traced(known):
         value, *others = jax.lax.stop_gradient(arrays)
@@ -178,19 +178,19 @@ def _verdict(rule: Rule, parameter: Parameter, known: tuple[Any, ...], arrays: t
     return rule.refuse(parameter.path, parameter.unit, value, known[1:])
 
 
-def _own(model: Model, parameter: Parameter) -> tuple[Any, Array]:
+def _own(model: Model, parameter: NamedParameter) -> tuple[Any, Array]:
     """The model's own value, as `_array` gives new ones."""
     value = _read(model, parameter)
     return value if is_traced(value) else np.asarray(value), value
 
 
-def _leaf(model: Model, parameter: Parameter, place: tuple[str, str]) -> tuple[Array, int | None]:
+def _leaf(model: Model, parameter: NamedParameter, place: tuple[str, str]) -> tuple[Array, int | None]:
     """The leaf of a place among the components, and the member's index in it."""
     where, member = _where(model, parameter, place)
     return where(model.dae), member
 
 
-def _where(model: Model, parameter: Parameter, place: tuple[str, str]):
+def _where(model: Model, parameter: NamedParameter, place: tuple[str, str]):
     """A function that picks the leaf of a place out of a DAE, and the member's index in it."""
     owner, field = place
     if parameter.drive:
@@ -199,7 +199,7 @@ def _where(model: Model, parameter: Parameter, place: tuple[str, str]):
     return (lambda dae: inside(dae.components[batch], field)), member
 
 
-def _read(model: Model, parameter: Parameter) -> Array:
+def _read(model: Model, parameter: NamedParameter) -> Array:
     leaf, member = _leaf(model, parameter, parameter.places[0])
     return leaf if member is None else leaf[member]
 

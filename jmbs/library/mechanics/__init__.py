@@ -81,7 +81,7 @@ from jmbs.library.mechanics.mass_distribution import MassDistribution, density_o
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import (
     CONFIGURATION_RULES,
-    Parameter,
+    NamedParameter,
     array_fields,
     declared_parameter,
     parameter_table,
@@ -165,7 +165,7 @@ __all__ = [
     "NoSlide",
     "NoSlip",
     "Offset",
-    "Parameter",
+    "NamedParameter",
     "Perpendicular",
     "Placement",
     "PointLoad",

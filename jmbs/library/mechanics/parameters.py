@@ -31,7 +31,7 @@ DRY_FRICTION = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Parameter:
+class NamedParameter:
     """A named parameter.
 
     **Arguments:**
@@ -50,15 +50,15 @@ class Parameter:
     rules: tuple[Rule, ...] = ()
 
 
-def parameter_table(mechanism: Mechanism) -> tuple[Parameter, ...]:
+def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
     """All parameters of a mechanism's components and drives, in the order of the config."""
-    table: list[Parameter] = []
+    table: list[NamedParameter] = []
     if mechanism.bodies:
         places = tuple((f"{name}/pe", "gravity") for name in mechanism.bodies)
-        table.append(Parameter("gravity", "m/s^2", places, rules=(Rule("numbers", detail=("m/s^2",)),)))
+        table.append(NamedParameter("gravity", "m/s^2", places, rules=(Rule("numbers", detail=("m/s^2",)),)))
     for name, body in mechanism.bodies.items():
         places = ((f"{name}/ke", "mass"), (f"{name}/pe", "mass"))
-        table.append(Parameter(f"{name}/mass", "kg", places, rules=_rules("positive number")))
+        table.append(NamedParameter(f"{name}/mass", "kg", places, rules=_rules("positive number")))
         # The axis of a rod is static, so its inertia is one number.
         inertia = {"rigid": ("inertia", "inertia"), "rod": ("moment", "positive number")}.get(body.kind)
         if inertia is not None:
@@ -103,7 +103,7 @@ def array_fields(module: Any) -> Iterator[str]:
             yield ".".join(map(str, names))
 
 
-def _of_module(path: str, module: Any, component: str, field: str) -> list[Parameter]:
+def _of_module(path: str, module: Any, component: str, field: str) -> list[NamedParameter]:
     """The arrays of a user's module that stands in a field of a component, with units and rules that it declares."""
     return [
         declared_parameter(f"{path}/{name.replace('.', '/')}", module, name, (component, f"{field}.{name}"))
@@ -111,22 +111,24 @@ def _of_module(path: str, module: Any, component: str, field: str) -> list[Param
     ]
 
 
-def declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> Parameter:
+def declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> NamedParameter:
     """The parameter that a dotted `field` of a module is, with the unit and the rules that the module declares."""
     unit, rules = declared(module, field)
-    return Parameter(path, unit, (place,), rules=rules)
+    return NamedParameter(path, unit, (place,), rules=rules)
 
 
 def _rules(*kinds: str) -> tuple[Rule, ...]:
     return tuple(Rule(kind) for kind in kinds)
 
 
-def _parameter(path: str, unit: str, place: tuple[str, str], kind: str, *more: Rule, drive: bool = False) -> Parameter:
+def _parameter(
+    path: str, unit: str, place: tuple[str, str], kind: str, *more: Rule, drive: bool = False
+) -> NamedParameter:
     """A parameter of one place: the kind of its own rule, and those that look at others too."""
-    return Parameter(path, unit, (place,), drive, (Rule(kind), *more))
+    return NamedParameter(path, unit, (place,), drive, (Rule(kind), *more))
 
 
-def _friction_parameters(spec: JointSpec) -> list[Parameter]:
+def _friction_parameters(spec: JointSpec) -> list[NamedParameter]:
     path, box = f"{spec.name}/friction", f"{spec.name}/mf"
     warms = spec.friction is not None and spec.friction.temperature_coefficient != 0
     field = "friction." if warms else ""
@@ -144,7 +146,7 @@ def _friction_parameters(spec: JointSpec) -> list[Parameter]:
     return rows
 
 
-def _constraint_parameters(spec: ConstraintSpec) -> list[Parameter]:
+def _constraint_parameters(spec: ConstraintSpec) -> list[NamedParameter]:
     """Geometry, and constant velocities of moving surfaces."""
     name = spec.name
     units = {"radius": "m", "point": "m", "plane/point": "m"}
@@ -161,7 +163,7 @@ def _constraint_parameters(spec: ConstraintSpec) -> list[Parameter]:
         field = f"roller.{key.removeprefix('plane/')}" if spec.type == "rolling" else key
         places = tuple((path, field) for path in spec.components)
         rules = _rules(kinds.get(key, "direction"))
-        rows.append(Parameter(f"{name}/{key}", units.get(key, "1"), places, rules=rules))
+        rows.append(NamedParameter(f"{name}/{key}", units.get(key, "1"), places, rules=rules))
     for key, unit in (("velocity", "m/s"), ("angular_velocity", "rad/s")):
         if isinstance(getattr(spec.surface, key), np.ndarray):
             within = (Rule("within the plane", (f"{name}/plane/normal",), (key,)),) if spec.type == "rolling" else ()
@@ -170,7 +172,7 @@ def _constraint_parameters(spec: ConstraintSpec) -> list[Parameter]:
     return rows
 
 
-def _body_constraint_parameters(spec: BodyConstraintSpec) -> list[Parameter]:
+def _body_constraint_parameters(spec: BodyConstraintSpec) -> list[NamedParameter]:
     """Arrays of a user's law; the geometry of rollers and points, as for surfaces that are no body's."""
     name, places = spec.name, tuple(spec.boxes.values())
     if spec.by_law:
@@ -181,11 +183,13 @@ def _body_constraint_parameters(spec: BodyConstraintSpec) -> list[Parameter]:
         key = field.removeprefix("roller.")
         unit, kind = kinds.get(key, ("1", "direction"))
         shown = f"plane/{key}" if field != key and key in ("point", "normal") else key
-        rows.append(Parameter(f"{name}/{shown}", unit, tuple((p, f"law.{field}") for p in places), rules=_rules(kind)))
+        rows.append(
+            NamedParameter(f"{name}/{shown}", unit, tuple((p, f"law.{field}") for p in places), rules=_rules(kind))
+        )
     return rows
 
 
-def _joint_parameters(spec: JointSpec) -> list[Parameter]:
+def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     name = spec.name
     rows = []
     for side, box in (("parent_frame", "o1"), ("child_frame", "o2")):
@@ -216,7 +220,7 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
     rows.extend(_friction_parameters(spec))
     if spec.armature is not None:
         rule = Rule("armature", detail=(spec.with_rotor,))
-        rows.append(Parameter(f"{name}/armature", "kg m^2 or kg", ((f"{name}/ri", "armature"),), rules=(rule,)))
+        rows.append(NamedParameter(f"{name}/armature", "kg m^2 or kg", ((f"{name}/ri", "armature"),), rules=(rule,)))
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
         place = (f"{name}/actuation", "value")
         rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))
@@ -224,7 +228,7 @@ def _joint_parameters(spec: JointSpec) -> list[Parameter]:
         path = f"{name}/motion"
         for own in array_fields(spec.prescribed):
             place = (path, f"position.{own}")
-            rows.append(Parameter(f"{path}/{own.replace('.', '/')}", "1", (place,), drive=True))
+            rows.append(NamedParameter(f"{path}/{own.replace('.', '/')}", "1", (place,), drive=True))
     elif isinstance(spec.prescribed, np.ndarray):
         place = (f"{name}/motion", "position.value")
         rows.append(_parameter(f"{name}/motion", "rad or m", place, "numbers", drive=True))
