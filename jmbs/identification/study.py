@@ -1,0 +1,151 @@
+"""What a fit is asked: unknowns, sensors, recordings and how to estimate, as plain data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jmbs.identification.findings import Finding
+from jmbs.simulation import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """A Gaussian belief about a value, or about its logarithm with `log`; `std` then is one of the logarithm."""
+
+    mean: float
+    std: float
+    log: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """An unknown of a model: how it starts and what it may become.
+
+    **Arguments:**
+
+    - `start`: its first value, SI and radians; None: the model's; `"measured"`: from a recording's first samples.
+    - `bounds`: lower and upper bound of the value (of every entry), None where there is none.
+    - `transform`: `log`, `linear`, `pseudo_inertia` or `rotation`; None: by kind (`docs/identification.md`).
+    - `prior`: a `Prior` or None.
+    - `per`: `study`, one value for all recordings; `recording`, one for each.
+    """
+
+    start: Any = None
+    bounds: tuple[float | None, float | None] | None = None
+    transform: str | None = None
+    prior: Prior | None = None
+    per: str = "study"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sensor:
+    """What a channel measures: `gain * h(x(t - delay)) + bias + noise`.
+
+    **Arguments:**
+
+    - `output`: `<joint>/q[i]`, `<body>/position[i]`, `<body>/accelerometer(x,y,z)[i]` and so on; the index may be left
+      out of scalars.
+    - `noise`: its standard deviation, SI; or `"estimate"`, from the residuals. Recordings may say otherwise.
+    - `gain`, `bias`, `delay` (s): numbers that are known, or a `Parameter`.
+    """
+
+    output: str
+    noise: float | str = "estimate"
+    gain: float | Parameter = 1.0
+    bias: float | Parameter = 0.0
+    delay: float | Parameter = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Channel:
+    """What a recording holds of one sensor, in SI and radians.
+
+    **Arguments:** `values` (n,), NaN where a sample is missing; `noise`: a standard deviation, () or (n,), in place of
+    the sensor's; `unit`: what the values were given in, for messages.
+    """
+
+    values: np.ndarray
+    noise: float | np.ndarray | str | None = None
+    unit: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """A known input: `values` (n,) or (n, k) at `times` (n,), s; `hold`: `linear`, or `zero` for steps."""
+
+    times: np.ndarray
+    values: np.ndarray
+    hold: str = "linear"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """One recorded motion.
+
+    **Arguments:**
+
+    - `name`; `ts` (n,), s, increasing; `channels`: by sensor, a `Channel` or plain values (n,).
+    - `inputs`: by port path an `Input`, `(times, values)` or a constant; they replace the model's.
+    - `role`: `train`, or `test`: never fitted, and held against the fitted model.
+    - `set`: values of parameters by path that hold in this recording; `model`: one of its own, None: the study's.
+    """
+
+    name: str
+    ts: np.ndarray
+    channels: Mapping[str, Channel | np.ndarray]
+    inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    role: str = "train"
+    set: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    model: Model | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimator:
+    """How to estimate.
+
+    **Arguments:**
+
+    - `method`: `shooting`.
+    - `horizon`: `growing`, from a short start of each recording to its whole length, or `full`.
+    - `loss`: `squares`, `huber` or `cauchy`, the last two with `scale` in standard deviations.
+    - `max_iterations`, and `tolerance`, relative, of the cost and of the unknowns.
+    - `starts`: how many starts; those beyond the first are drawn around it.
+    """
+
+    method: str = "shooting"
+    horizon: str = "growing"
+    loss: str = "squares"
+    scale: float = 1.0
+    max_iterations: int = 100
+    tolerance: float = 1e-8
+    starts: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A whole question: what `jmbs.load_study` reads and `jmbs.fit` answers.
+
+    **Arguments:**
+
+    - `model`: the mechanism, whose values are the starts of what has no other.
+    - `parameters`: path to `Parameter`; `sensors`: name to `Sensor`; `data`: the recordings.
+    - `ties`: path to expression, values that follow from others; `derived`: name to expression, reported only.
+    - `source`: the study as it was written, for reports; `findings`: what was found while files were read.
+    """
+
+    model: Model
+    data: tuple[Recording, ...]
+    parameters: Mapping[str, Parameter]
+    sensors: Mapping[str, Sensor]
+    ties: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    estimator: Estimator = Estimator()
+    name: str = "fit"
+    seed: int = 0
+    test_window: float = 0.2
+    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
