@@ -17,8 +17,8 @@ class Estimate:
     """One unknown: values in its own `unit`, SI.
 
     **Arguments:** `estimate`, `start`; `kind`: `model`, `sensor`, `initial` or `tied`; `visible`: whether the data show
-    it, else `standard_error` and the 95 % `interval` are None; `at_bound`; `relative_to_prior`: standard error over that
-    of its prior, None without.
+    it, else `standard_error` and the 95 % `interval` are None; `at_bound`; `relative_to_prior`: standard error over
+    that of its prior, None without.
     """
 
     estimate: float
