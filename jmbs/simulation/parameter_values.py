@@ -225,3 +225,32 @@ def _replaced(model: Model, values: Iterable[tuple[_Place, Array]]) -> Model:
     wheres, new = zip(*leaves.values(), strict=True)
     dae = eqx.tree_at(lambda dae: [where(dae) for where in wheres], model.dae, list(new))
     return dataclasses.replace(model, dae=dae)
+
+
+def parameter_value(model: Model, path: str) -> Array:
+    """The value of one parameter or given initial value. Raises `ModelError` for an unknown path."""
+    for parameter in model.table:
+        if parameter.path == path:
+            return _read(model, parameter)
+    if path in _references(model):
+        return _reference(model.dae, path)
+    if not path.startswith("initial/"):
+        raise ModelError(path, "no such parameter", f"a known one{nearest(path, parameter_paths(model))}")
+    section, name, key = _initial_place(model, path).initial or ("", "", "")
+    value = model.initial.get(section, {}).get(name, {}).get(key)
+    if value is None:
+        raise ModelError(path, "no such initial value", "one that is given")
+    return value
+
+
+def parameter_paths(model: Model) -> list[str]:
+    """Paths of all parameters, without initial values."""
+    return [*_references(model), *(parameter.path for parameter in model.table)]
+
+
+def parameter_unit(model: Model, path: str) -> str:
+    """The unit of a parameter or an initial value."""
+    for parameter in (*REFERENCES.values(), *model.table):
+        if parameter.path == path:
+            return parameter.unit
+    return INITIAL_UNITS.get(path.rpartition("/")[2], "1") if path.startswith("initial/") else "1"

@@ -1,0 +1,92 @@
+"""What can be said before a fit: of the data, and of what they can show."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from jmbs.identification.estimation import rows_of
+from jmbs.identification.findings import Finding
+from jmbs.identification.noise import noise_of
+from jmbs.identification.problem import Problem, deviation_of, outputs_of, problem_of, recording_models
+from jmbs.identification.result import InvisibleDirection
+from jmbs.identification.steps import chosen_step
+from jmbs.identification.study import Study
+from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What `jmbs.check_fit` returns.
+
+    **Arguments:** `findings`; `singular_values` (p,) and `invisible_directions` at the start; `no_effect`: names of
+    unknowns that change nothing; `predicted_standard_errors` by name, None where not visible; `problem`: what was
+    checked, None where errors kept it from being posed; `seconds`.
+    """
+
+    findings: tuple[Finding, ...]
+    singular_values: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    invisible_directions: tuple[InvisibleDirection, ...] = ()
+    no_effect: tuple[str, ...] = ()
+    predicted_standard_errors: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    problem: Problem | None = None
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> str:
+        """`errors`, `warnings` or `clean`."""
+        severities = {finding.severity for finding in self.findings}
+        return "errors" if "error" in severities else "warnings" if severities else "clean"
+
+
+def pose(study: Study) -> Problem:
+    """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
+    noise = noise_of(study)
+    models = recording_models(study)
+    outputs = outputs_of(study, models)
+
+    def step(recording, model) -> float:
+        deviations = {
+            name: np.atleast_1d(deviation_of(study, recording, name, noise)) for name in outputs[recording.name]
+        }
+        return chosen_step(recording, model, outputs[recording.name], deviations)
+
+    return problem_of(study, step, noise)
+
+
+def check_fit(study: Study, sensitivity: bool = True) -> Check:
+    """Looks at a study without fitting it: what was found while reading, and at the start of the model.
+
+    **Arguments:** `sensitivity`: also simulate each recording once, with derivatives. Raises `ModelError` for a study
+    that cannot be posed.
+    """
+    started = time.perf_counter()
+    findings = list(study.findings)
+    if any(finding.severity == "error" for finding in findings) or not sensitivity:
+        return Check(tuple(findings), seconds=time.perf_counter() - started)
+    problem = pose(study)
+    x = problem.unknowns.first
+    residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
+    if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
+        message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
+        findings.append(Finding("start_fails", "warning", message))
+        return Check(tuple(findings), problem=problem, seconds=time.perf_counter() - started)
+    found = sensitivity_of(problem, x, jacobian)
+    idle = tuple(n for n, slope in zip(found.names, found.slopes, strict=True) if not _has_effect(found, slope))
+    findings += [Finding("no_effect", "warning", f"{name} changes nothing that is measured") for name in idle]
+    directions = invisible_directions(found)
+    for direction in directions:
+        if set(direction.coefficients) - set(idle):
+            findings.append(Finding("invisible_direction", "warning", f"the data do not show {direction.text}"))
+    errors = {name: e.standard_error for name, e in estimates_of(problem, found, x, len(residual)).items()}
+    seconds = time.perf_counter() - started
+    return Check(tuple(findings), found.singular_values, directions, idle, errors, problem, seconds)
+
+
+def _has_effect(found, slope: np.ndarray) -> bool:
+    """Whether the coordinates that a value depends on move any residual."""
+    seen = found.directions[~found.invisible]
+    return bool(np.linalg.norm(seen @ slope) > 1e-9 * np.linalg.norm(slope))

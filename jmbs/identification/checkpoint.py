@@ -1,0 +1,65 @@
+"""Where a fit was when it stopped, as a file of plain arrays: going on from it gives the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.files import replacing
+from jmbs.identification.estimation import Position
+from jmbs.identification.least_squares import Iterate
+from jmbs.identification.problem import Problem
+
+_NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step")
+
+
+def fingerprint(problem: Problem) -> str:
+    """Of what a fit depends on, as far as arrays say it: unknowns, samples, noise, steps, estimator."""
+    found = hashlib.sha256()
+    for block in problem.unknowns.blocks:
+        found.update(repr((block.names, block.start.tolist(), block.lower.tolist(), block.upper.tolist())).encode())
+    for experiment in problem.experiments:
+        member = experiment.member
+        found.update(repr((experiment.recording.name, experiment.recording.role, experiment.program.sensors)).encode())
+        for array in (member.times, member.measured, member.weights, member.start, member.step):
+            found.update(np.ascontiguousarray(array).tobytes())
+    found.update(repr(problem.study.estimator).encode())
+    return found.hexdigest()
+
+
+def save(file: Path, problem: Problem, position: Position, refits: int, noise: dict[str, float]) -> None:
+    """Writes where a fit is, whole or not at all."""
+    at = position.iterate
+    numbers = [np.nan if getattr(at, key) is None else float(getattr(at, key)) for key in _NUMBERS]
+    with replacing(file) as partial, partial.open("wb") as stream:
+        np.savez(
+            stream,
+            study=fingerprint(problem),
+            x=at.x,
+            iterate=np.array(numbers),
+            stage=np.array([position.stage, *position.before, refits]),
+            sensors=np.array(list(noise)),
+            noise=np.array(list(noise.values())),
+        )
+
+
+def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
+    """What `save` wrote: the study's fingerprint, the position, how often noise was estimated, and that noise.
+
+    Raises `ModelError` for a file that is none of these.
+    """
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            numbers = dict(zip(_NUMBERS, found["iterate"].tolist(), strict=True))
+            stage, iterations, evaluations, refits = (int(i) for i in found["stage"])
+            noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
+            x, study = np.array(found["x"]), str(found["study"])
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
+        raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
+    damping, grows, taken, tries, cost, step = (numbers[key] for key in _NUMBERS)
+    at = Iterate(x, None if np.isnan(damping) else damping, grows, int(taken), int(tries), cost, step)
+    return study, Position(stage, at, (iterations, evaluations)), refits, noise

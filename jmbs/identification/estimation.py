@@ -1,0 +1,137 @@
+"""Shooting: the whole of each recording simulated from its start, compared over a horizon that grows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
+from jmbs.identification.problem import Problem
+from jmbs.identification.study import Estimator
+from jmbs.identification.transforms import jacobian as transform_jacobian
+from jmbs.identification.unknowns import parts
+
+FIRST_HORIZON = 1 / 24
+"""Of each recording's length."""
+GROWTH = 1.5
+EARLY_ITERATIONS = 8
+EARLY_TOLERANCE = 1e-3
+PULL = 0.1
+"""While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
+beside any sample, and keeps what is not yet seen where it was."""
+MOST_REFITS = 6
+"""How often estimated noise is taken from the residuals, at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What is shown of an iteration: `stage` of `stages`, `iteration` of all, `cost` per sample, largest `step`."""
+
+    stage: int
+    stages: int
+    iteration: int
+    cost_per_sample: float
+    step: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
+    of the stages `before`."""
+
+    stage: int
+    iterate: Iterate
+    before: tuple[int, int] = (0, 0)
+
+
+def horizons_of(estimator: Estimator) -> tuple[float, ...]:
+    """Parts of each recording that the stages look at, the last 1. Raises `ModelError`."""
+    if estimator.horizon not in ("growing", "full"):
+        raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
+    stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
+    return (*(FIRST_HORIZON * GROWTH**i for i in range(stages)), 1.0)
+
+
+def estimate(
+    problem: Problem,
+    position: Position,
+    seen: Callable[[Position, Progress], None],
+) -> Position:
+    """Goes on from a position to the end of the last stage; `seen` is called after each iteration."""
+    estimator, unknowns = problem.study.estimator, problem.unknowns
+    stages = horizons_of(estimator)
+    lower = np.concatenate([np.zeros(0), *(block.lower for block in unknowns.blocks)])
+    upper = np.concatenate([np.zeros(0), *(block.upper for block in unknowns.blocks)])
+    while True:
+        last = position.stage == len(stages) - 1
+        limits = Limits(
+            lower,
+            upper,
+            tolerance=estimator.tolerance if last else EARLY_TOLERANCE,
+            most=estimator.max_iterations if last else EARLY_ITERATIONS,
+            loss=estimator.loss,
+            scale=estimator.scale,
+        )
+        evaluate, samples = rows_of(problem, stages[position.stage], pull=not last)
+
+        def show(iterate: Iterate, at: Position = position, samples: int = samples) -> None:
+            done = at.before[0] + iterate.iterations
+            progress = Progress(at.stage + 1, len(stages), done, 2 * iterate.cost / max(samples, 1), iterate.step)
+            seen(dataclasses.replace(at, iterate=iterate), progress)
+
+        iterate = minimise(evaluate, position.iterate, limits, show)
+        position = dataclasses.replace(position, iterate=iterate)
+        if last:
+            return position
+        before = position.before[0] + iterate.iterations, position.before[1] + iterate.evaluations
+        position = Position(position.stage + 1, Iterate(iterate.x, iterate.damping), before)
+
+
+def rows_of(problem: Problem, part: float, pull: bool, role: str = "train") -> tuple[Evaluate, int]:
+    """The function of all rows, those of samples over a `part` of each recording and those of priors; how many samples.
+
+    With `pull` there are rows that hold coordinates near the start.
+    """
+    horizons = {}
+    count = 0
+    for experiment in problem.experiments:
+        ts = np.asarray(experiment.recording.ts)
+        end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
+        horizons[experiment.recording.name] = end
+        if experiment.recording.role == role:
+            times, weights = np.asarray(experiment.member.times), np.asarray(experiment.member.weights)
+            count += int(np.sum((weights > 0) & (times <= end)))
+    first = problem.unknowns.first
+
+    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = problem.evaluate(x, horizons, role)
+        more, derivative = prior_rows(problem, x)
+        residual, jacobian = np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
+        if pull:
+            residual = np.concatenate([residual, PULL * (x - first)])
+            jacobian = np.concatenate([jacobian, PULL * np.eye(len(x))])
+        return residual, jacobian
+
+    return evaluate, count
+
+
+def prior_rows(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each value with a prior its distance from the mean in standard deviations, and the derivative of that."""
+    rows, columns = [np.zeros(0)], [np.zeros((0, len(x)))]
+    start = 0
+    for block, piece in zip(problem.unknowns.blocks, parts(problem.unknowns.blocks, x), strict=True):
+        if block.prior is not None:
+            values = np.asarray(block.transform.values(piece))
+            slope = transform_jacobian(block.transform, piece)
+            shown, mean = values, block.prior.mean
+            if block.prior.log:
+                shown, mean, slope = np.log(values), np.log(mean), slope / values[:, None]
+            rows.append((shown - mean) / block.prior.std)
+            column = np.zeros((len(values), len(x)))
+            column[:, start : start + block.size] = slope / block.prior.std
+            columns.append(column)
+        start += block.size
+    return np.concatenate(rows), np.concatenate(columns)

@@ -1,0 +1,327 @@
+"""From a study to estimates: check, estimate, judge, hold out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification import checkpoint as checkpoints
+from jmbs.identification.check import Check, check_fit, pose
+from jmbs.identification.estimation import Position, Progress, estimate, prior_rows, rows_of
+from jmbs.identification.expressions import parse
+from jmbs.identification.findings import Finding
+from jmbs.identification.least_squares import Iterate, Limits, minimise
+from jmbs.identification.places import has_place, place_of, with_places
+from jmbs.identification.prediction import fitted_model
+from jmbs.identification.problem import Experiment, Problem, deviation_of
+from jmbs.identification.result import ChannelFit, Fit
+from jmbs.identification.study import Channel, Study
+from jmbs.identification.trust import (
+    Sensitivity,
+    correlation_of,
+    derived_of,
+    estimates_of,
+    expression_of,
+    invisible_directions,
+    sensitivity_of,
+)
+from jmbs.identification.unknowns import parts, samples
+from jmbs.simulation import Model
+
+SETTLED = 1e-3
+"""Estimated noise has settled when it changes by less than this part."""
+MOST_REFITS = 8
+SPREAD = 0.5
+"""Of starts beyond the first, in coordinates of order one."""
+
+
+def fit_study(
+    study: Study,
+    *,
+    check: Check | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+) -> Fit:
+    """Fits a study.
+
+    **Arguments:**
+
+    - `check`: what `check_fit` said of it, which is done first where it is None. Its errors are raised.
+    - `progress`: called after each iteration.
+    - `checkpoint`: a file that holds where the fit is, written after each iteration; with `resume` it goes on from
+      there, to the same bits on the same machine.
+
+    Raises `ModelError`. Ctrl-C ends the fit with the best so far, status `interrupted`.
+    """
+    started = time.perf_counter()
+    check = check_fit(study) if check is None else check
+    errors = [finding for finding in check.findings if finding.severity == "error"]
+    if errors:
+        raise ModelError("study", f"{len(errors)} errors, the first: {errors[0].message}", "data without errors")
+    problem = check.problem if check.problem is not None else pose(study)
+    compiling = time.perf_counter()
+    run = _Run(problem, checkpoint, progress)
+    position = run.begin(resume)
+    compiled = time.perf_counter() - compiling
+    try:
+        position = run.to_the_end(position)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    return _judged(run, check, started, compiled)
+
+
+class _Run:
+    """A fit under way: its problem, which changes where noise is estimated, and the best position so far."""
+
+    def __init__(self, problem: Problem, file: Path | None, progress: Callable[[Progress], None] | None):
+        self.problem = self.original = problem
+        self.file, self.progress = file, progress
+        self.noise: dict[str, float] = {}
+        self.refits, self.iterations, self.interrupted = 0, 0, False
+        self.best = Position(0, Iterate(problem.unknowns.first))
+
+    def begin(self, resume: bool) -> Position:
+        if not resume or self.file is None or not self.file.exists():
+            return self.best
+        of, position, self.refits, noise = checkpoints.load(self.file)
+        if of != checkpoints.fingerprint(self.problem):
+            raise ModelError("checkpoint", "one of another study", "the same study, or no --resume")
+        if noise:
+            self.take(noise)
+        self.best = position
+        return position
+
+    def take(self, noise: Mapping[str, float]) -> None:
+        """Other standard deviations of the samples whose noise is estimated."""
+        self.noise = dict(noise)
+        self.problem = with_noise(self.problem, self.noise)
+
+    def seen(self, position: Position, progress: Progress) -> None:
+        self.best = position
+        if self.file is not None:
+            checkpoints.save(self.file, self.original, position, self.refits, self.noise)
+        if self.progress is not None:
+            self.progress(progress)
+
+    def to_the_end(self, position: Position) -> Position:
+        position = self.best = estimate(self.problem, position, self.seen)
+        while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
+            noise = _noise_of_residuals(self.problem, position.iterate.x)
+            before = self.noise or {name: _deviation(self.problem, name) for name in noise}
+            if all(abs(noise[name] / before[name] - 1) < SETTLED for name in noise):
+                break
+            self.refits += 1
+            self.take(noise)
+            done = position.before[0] + position.iterate.iterations, position.before[1] + position.iterate.evaluations
+            last = Position(position.stage, Iterate(position.iterate.x, position.iterate.damping), done)
+            position = self.best = estimate(self.problem, last, self.seen)
+        return position
+
+
+def _estimated(study: Study) -> list[str]:
+    """Sensors some of whose noise is estimated."""
+    return [name for name in study.sensors if any(_is_estimated(study, r, name) for r in study.data)]
+
+
+def _is_estimated(study: Study, recording, name: str) -> bool:
+    if name not in recording.channels:
+        return False
+    channel = recording.channels[name]
+    own = channel.noise if isinstance(channel, Channel) else None
+    return isinstance(study.sensors[name].noise if own is None else own, str)
+
+
+def _deviation(problem: Problem, sensor: str) -> float:
+    """The standard deviation that holds now of a sensor whose noise is estimated."""
+    for e in problem.experiments:
+        if _is_estimated(problem.study, e.recording, sensor):
+            weights = np.asarray(e.member.weights)[e.program.sensors.index(sensor)]
+            return 1 / float(np.max(weights))
+    raise AssertionError(sensor)
+
+
+def _noise_of_residuals(problem: Problem, x: np.ndarray) -> dict[str, float]:
+    """By sensor whose noise is estimated: what the residuals of training data say."""
+    found = {}
+    free = len(x)
+    whole = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
+    shown = {e.recording.name: problem.predicted(e, x) for e in _training(problem)}
+    for name in _estimated(problem.study):
+        squares, count = 0.0, 0
+        for e in _training(problem):
+            if _is_estimated(problem.study, e.recording, name):
+                values = samples(e.recording, name)
+                seen = np.isfinite(values)
+                squares += float(np.sum((values - shown[e.recording.name][name])[seen] ** 2))
+                count += int(np.sum(seen))
+        if count:
+            found[name] = float(np.sqrt(squares / (count * max(1 - free / whole, 0.1))))
+    return found
+
+
+def _training(problem: Problem) -> list[Experiment]:
+    return [e for e in problem.experiments if e.recording.role == "train"]
+
+
+def with_noise(problem: Problem, noise: Mapping[str, float]) -> Problem:
+    """The same problem with other weights of samples whose noise is estimated; nothing is compiled anew."""
+    experiments = []
+    for experiment in problem.experiments:
+        weights = np.array(experiment.member.weights)
+        for row, name in enumerate(experiment.program.sensors):
+            if name in noise and _is_estimated(problem.study, experiment.recording, name):
+                weights[row] = np.where(weights[row] > 0, 1 / noise[name], 0.0)
+        member = dataclasses.replace(experiment.member, weights=jnp.asarray(weights, experiment.member.weights.dtype))
+        experiments.append(experiment._replace(member=member))
+    return dataclasses.replace(problem, experiments=tuple(experiments))
+
+
+def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
+    problem, position = run.problem, run.best
+    x, study = position.iterate.x, problem.study
+    residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
+    sound = bool(np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian)))
+    if not sound:
+        residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
+    found = sensitivity_of(problem, x, jacobian)
+    count = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
+    degrees = max(count - int(np.sum(~found.invisible)), 1)
+    priors = prior_rows(problem, x)[0]
+    chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
+    parameters = estimates_of(problem, found, x, degrees)
+    covariance = found.slopes @ found.covariance @ found.slopes.T
+    hidden = np.array([not parameters[name].visible for name in found.names], bool)
+    covariance[hidden, :] = covariance[:, hidden] = np.nan
+    directions = invisible_directions(found) if sound else ()
+    warnings = [*check.findings]
+    known = {finding.message for finding in warnings}
+    for direction in directions:
+        message = f"the data do not show {direction.text}"
+        if message not in known:
+            warnings.append(Finding("invisible_direction", "warning", message))
+    for name, entry in parameters.items():
+        if entry.at_bound:
+            warnings.append(Finding("at_bound", "warning", f"{name} stays at its bound, {entry.estimate:.6g}"))
+    if not 0.8 <= chi2 <= 1.25 and count > 200:
+        message = f"squared residuals are {chi2:.3g} of what the noise explains: is the model, or the noise, wrong?"
+        warnings.append(Finding("misfit", "warning", message))
+    status, message = _status(run, sound)
+    channels, models = {}, {}
+    for experiment in problem.experiments:
+        local = jnp.asarray(x[experiment.local], experiment.member.model.dtype)
+        models[experiment.recording.name] = fitted_model(experiment.program, experiment.member, local)[0]
+        if experiment.recording.role == "train":
+            channels[experiment.recording.name] = _channels(problem, experiment, problem.predicted(experiment, x), run)
+    heldout = {
+        e.recording.name: _held_out(problem, e, x, run) for e in problem.experiments if e.recording.role != "train"
+    }
+    return Fit(
+        name=study.name,
+        status=status,
+        message=message,
+        parameters=parameters,
+        derived=derived_of(problem, found, degrees),
+        order=found.names,
+        covariance=covariance,
+        correlation=correlation_of(covariance),
+        scaling=found.scaling,
+        singular_values=found.singular_values,
+        invisible_directions=directions,
+        noise=_noise(run, channels),
+        samples=count,
+        chi2_per_degree=chi2,
+        channels=channels,
+        heldout=heldout,
+        evaluations={
+            "simulations": problem.counts.simulations,
+            "jacobians": problem.counts.jacobians,
+            "iterations": position.before[0] + position.iterate.iterations,
+        },
+        seconds={"total": time.perf_counter() - started, "compile": compiled, "check": check.seconds},
+        warnings=tuple(warnings),
+        model=_fitted(problem, found, x),
+        models=models,
+        source=study.source,
+    )
+
+
+def _status(run: _Run, sound: bool) -> tuple[str, str]:
+    at = run.best.iterate
+    if run.interrupted:
+        return "interrupted", "interrupted: the best so far"
+    if not sound or not np.isfinite(at.cost):
+        return "diverged", "the model does not come to the end of each recording"
+    if at.stopped == "converged":
+        return "converged", "the cost does not fall any further"
+    if at.stopped == "limit":
+        return "not_converged", f"still falling after {at.iterations} iterations of the last stage"
+    return "not_converged", "no step lowers the cost"
+
+
+def _noise(run: _Run, channels: Mapping[str, Mapping[str, ChannelFit]]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = {}
+    study = run.problem.study
+    for name in study.sensors:
+        fits = [by_sensor[name] for by_sensor in channels.values() if name in by_sensor]
+        count = sum(len(f.ts) for f in fits)
+        squares = sum(float(np.sum(f.residual**2)) for f in fits)
+        estimated = float(np.sqrt(squares / count)) if count else None
+        given = study.sensors[name].noise
+        found[name] = {"given": None if isinstance(given, str) else float(given), "estimated": estimated}
+    return found
+
+
+def _channels(
+    problem: Problem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
+) -> dict[str, ChannelFit]:
+    recording, found = experiment.recording, {}
+    noise = run.noise or {name: _deviation(problem, name) for name in _estimated(problem.study)}
+    for name in experiment.program.sensors:
+        values = samples(recording, name)
+        seen = np.isfinite(values)
+        deviation = np.broadcast_to(deviation_of(problem.study, recording, name, noise), values.shape)
+        ts = np.asarray(recording.ts)
+        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], deviation[seen])
+    return found
+
+
+def _held_out(problem: Problem, experiment: Experiment, x: np.ndarray, run: _Run) -> dict[str, ChannelFit]:
+    """A recording that was not fitted: its own unknowns from its first part, then the whole of it predicted."""
+    ts = np.asarray(experiment.recording.ts)
+    window = float(ts[0] + problem.study.test_window * (ts[-1] - ts[0]))
+    blocks = problem.unknowns.own.get(experiment.recording.name, ())
+    size = sum(block.size for block in blocks)
+    if size:
+        own = experiment.local[-size:]
+
+        def evaluate(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            whole = x.copy()
+            whole[own] = part
+            residual, jacobian = problem.evaluate_one(experiment, whole, window)
+            return residual, jacobian[:, -size:]
+
+        lower, upper = (np.concatenate([getattr(b, side) for b in blocks]) for side in ("lower", "upper"))
+        limits = Limits(lower, upper, most=problem.study.estimator.max_iterations)
+        x = x.copy()
+        x[own] = minimise(evaluate, Iterate(x[own]), limits, lambda _: None).x
+    return _channels(problem, experiment, problem.predicted(experiment, x), run)
+
+
+def _fitted(problem: Problem, found: Sensitivity, x: np.ndarray) -> Model:
+    """The study's model at the estimates; initial values that are fitted per recording stay as they were."""
+    model, placed = problem.study.model, {}
+    blocks = problem.unknowns.blocks
+    for block, piece in zip(blocks, parts(blocks, x) if blocks else [], strict=True):
+        if block.place is not None and block.recording is None and has_place(model, block.place):
+            placed[block.place] = block.transform.values(jnp.asarray(piece))
+    for path, text in problem.study.ties.items():
+        value, _ = expression_of(problem, found, parse(f"ties/{path}", text))
+        placed[place_of(model, path)] = jnp.asarray([value])
+    return with_places(model, placed)[0]

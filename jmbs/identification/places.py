@@ -1,0 +1,158 @@
+"""Where the values of a study's paths stand in a model: whole parameters, entries, and a body's inertial parameters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import nearest
+from jmbs.simulation import Model
+from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
+
+INERTIAL = "inertial"
+CENTRE = "com"
+_ENTRY = re.compile(r"([^\[\]]+)(?:\[(\d+(?:,\s*\d+)*)\])?")
+
+
+class Place(NamedTuple):
+    """A path of a study: the model's own path `base`, the entry in it or None, and the body of a virtual path, whose
+    `base` is `com` or `inertial`."""
+
+    path: str
+    base: str
+    index: tuple[int, ...] | None = None
+    body: str | None = None
+
+
+def place_of(model: Model, path: str) -> Place:
+    """Where a path stands in a model. Raises `ModelError` for one that it does not have."""
+    matched = _ENTRY.fullmatch(path)
+    if matched is None:
+        raise ModelError(f"parameters/{path}", repr(path), "a path with at most one index, such as link1/inertia[1,1]")
+    base, entry = matched.groups()
+    index = None if entry is None else tuple(int(i) for i in entry.split(","))
+    owner, _, key = base.rpartition("/")
+    if key in (CENTRE, INERTIAL) and owner in model.layout.bodies:
+        if index is not None:
+            raise ModelError(f"parameters/{path}", "an index", f"{base} as a whole")
+        return Place(path, key, None, owner)
+    shape = shape_of(model, base)
+    if index is not None and (len(index) != len(shape) or any(i >= n for i, n in zip(index, shape, strict=True))):
+        raise ModelError(f"parameters/{path}", f"an index into shape {shape}", "an entry of it")
+    return Place(path, base, index)
+
+
+def has_place(model: Model, place: Place) -> bool:
+    """Whether a model has what a place of another one names."""
+    try:
+        place_of(model, place.path)
+    except ModelError:
+        return False
+    return True
+
+
+def shape_of(model: Model, base: str) -> tuple[int, ...]:
+    """The shape of a parameter or initial value of a model. Raises `ModelError`."""
+    if base.startswith("initial/"):
+        name, _, key = base.removeprefix("initial/").rpartition("/")
+        for section, names in model.layout.initial_sections().items():
+            if name in names and key in model.layout.initial_shapes(section, name):
+                return model.layout.initial_shapes(section, name)[key]
+    known = parameter_paths(model)
+    if base not in known:
+        virtual = [f"{body}/{key}" for body in model.layout.bodies for key in (CENTRE, INERTIAL)]
+        raise ModelError(f"parameters/{base}", "no such parameter", f"a known one{nearest(base, [*known, *virtual])}")
+    return np.shape(parameter_value(model, base))
+
+
+def unit_of(model: Model, place: Place) -> str:
+    """The unit of the values at a place."""
+    if place.body is not None:
+        return "m" if place.base == CENTRE else "kg, m, kg m^2"
+    unit = parameter_unit(model, place.base)
+    return _unit_at_joint(model, place.base, unit)
+
+
+def _unit_at_joint(model: Model, base: str, unit: str) -> str:
+    """That of the joint at hand where a unit leaves open whether it turns or slides: `rad or m`."""
+    turning, _, sliding = unit.partition(" or ")
+    if not sliding:
+        return unit
+    for coordinates in model.layout.coordinates:
+        if base.startswith((f"{coordinates.joint}/", f"initial/{coordinates.joint}/")):
+            units = set(coordinates.q_units)
+            return turning if units == {"rad"} else sliding if units == {"m"} else unit
+    return unit
+
+
+def value_at(model: Model, place: Place) -> np.ndarray | None:
+    """The model's values (n,) at a place; None for an initial value that is not given."""
+    if place.base == CENTRE:
+        return np.zeros(3)
+    if place.base == INERTIAL:
+        mass, inertia = (np.asarray(parameter_value(model, f"{place.body}/{key}")) for key in ("mass", "inertia"))
+        moments = inertia[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+        return np.concatenate([mass[None], np.zeros(3), moments])
+    try:
+        value = np.asarray(parameter_value(model, place.base))
+    except ModelError:
+        if not place.base.startswith("initial/"):
+            raise
+        return None
+    return value.reshape(-1) if place.index is None else value[place.index].reshape(1)
+
+
+def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tuple[Model, dict[str, Array]]:
+    """The model with values at places, and by how much the centre of mass of bodies has moved (3,), m, in their axes.
+
+    Values may be traced. A moved centre of mass carries all joint frames, loads and elements of its body with it, so
+    that the geometry stays. Raises `ModelError` where a body has what cannot be carried.
+    """
+    whole: dict[str, Any] = {}
+    moved: dict[str, Array] = {}
+    for place, value in values.items():
+        if place.base == INERTIAL:
+            xx, yy, zz, xy, xz, yz = value[4:]
+            rows = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+            whole[f"{place.body}/mass"] = value[0]
+            whole[f"{place.body}/inertia"] = jnp.stack([jnp.stack(row) for row in rows])
+        if place.body is not None:
+            moved[place.body] = value[1:4] if place.base == INERTIAL else value
+        elif place.index is None:
+            whole[place.base] = value.reshape(shape_of(model, place.base))
+        else:
+            array = whole.get(place.base, parameter_value(model, place.base))
+            array = array.at[place.index].set(value[0])
+            if place.base.endswith("/inertia") and len(place.index) == 2:
+                array = array.at[place.index[::-1]].set(value[0])
+            whole[place.base] = array
+    for body, shift in moved.items():
+        for path in points_of(model, body):
+            whole[path] = whole.get(path, parameter_value(model, path)) - shift
+    return model.with_parameters(whole), moved
+
+
+def points_of(model: Model, body: str) -> list[str]:
+    """Paths of the points of a body, which are counted from its centre of mass. Raises `ModelError`."""
+    paths = []
+    for joint in model.layout.parts.joints:
+        for side, owner in (("parent_frame", joint.parent), ("child_frame", joint.child)):
+            if owner == body:
+                paths.append(f"{joint.name}/{side}/position")
+    config = json.loads(model.config_json)
+    for name, element in (config.get("elements") or {}).items():
+        paths += [f"{name}/point_{end}" for end in "ab" if element.get(end) == body]
+    paths += [f"{name}/point" for name, load in (config.get("loads") or {}).items() if load.get("body") == body]
+    for name, constraint in (config.get("constraints") or {}).items():
+        if body in (constraint.get("body"), constraint.get("other")):
+            found, wanted = f"a body that constraint {name} holds", "one with joints, elements and loads only"
+            raise ModelError(f"parameters/{body}/{CENTRE}", found, wanted)
+    known = {parameter.path for parameter in model.table}
+    return [path for path in paths if path in known]

@@ -1,0 +1,151 @@
+"""The program of a fit: what the sensors of one recording show at a vector of unknowns, and its derivative."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.identification.expressions import Expression
+from jmbs.identification.interpolation import at_times
+from jmbs.identification.outputs import Output, needs_audit, signal
+from jmbs.identification.places import Place, place_of, with_places
+from jmbs.identification.transforms import Transform
+from jmbs.simulation import Model, simulate
+from jmbs.simulation.parameter_values import parameter_value
+
+SENSOR_KEYS = ("gain", "bias", "delay")
+ONE_STEP = 1e12
+"""A step, s, so long that there is one from each knot to the next."""
+
+
+class Block(NamedTuple):
+    """What of an unknown decides the program: names of its values, where they stand, how many coordinates it has."""
+
+    names: tuple[str, ...]
+    place: Place | None
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class FitProgram:
+    """What is compiled once for all recordings of equal shapes.
+
+    **Arguments:** `outputs`: by channel; `sensors`: their names; `blocks` of the unknowns; `ties`: where, and the
+    expression; `knots`: how many steps' ends; `method`: of the run.
+    """
+
+    outputs: tuple[Output, ...]
+    sensors: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    ties: tuple[tuple[Place, Expression], ...]
+    knots: int
+    method: str
+
+
+class Member(eqx.Module):
+    """A recording as arrays, of c channels at n times.
+
+    **Arguments:** `model` with its inputs; `start`, `step` (s) of the run; `times` (n,); `measured` (c, n); `weights`
+    (c, n), one over the standard deviation of a sample, zero where there is none; `constants` (c, 3): gain, bias and
+    delay where they are known; `transforms` of the unknowns, in the order of the blocks.
+    """
+
+    model: Model
+    start: Float[Array, ""]
+    step: Float[Array, ""]
+    times: Float[Array, " n"]
+    measured: Float[Array, "c n"]
+    weights: Float[Array, "c n"]
+    constants: Float[Array, "c 3"]
+    transforms: tuple[Transform, ...]
+
+
+def named_values(
+    program: FitProgram, member: Member, local: Float[Array, " p"]
+) -> tuple[list[Array], dict[str, Array]]:
+    """The values of each block at local coordinates, and all of them, those that ties give too, by name; pure."""
+    sizes = [block.size for block in program.blocks]
+    cuts = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
+    pieces = jnp.split(local, cuts) if sizes else []
+    values = [transform.values(piece) for transform, piece in zip(member.transforms, pieces, strict=True)]
+    named = {
+        name: value[i]
+        for block, value in zip(program.blocks, values, strict=True)
+        for i, name in enumerate(block.names)
+    }
+    return values, named
+
+
+def fitted_model(program: FitProgram, member: Member, local: Float[Array, " p"]) -> tuple[Model, dict[str, Array], Any]:
+    """The model at local coordinates, all values by name, and how far centres of mass have moved; pure."""
+    values, named = named_values(program, member, local)
+    placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
+    for place, expression in program.ties:
+        known = {path: named[path] if path in named else _own(member.model, path) for path in expression.paths}
+        named[place.path] = expression.value(known)
+        placed[place] = jnp.reshape(named[place.path], 1)
+    model, moved = with_places(member.model, placed)
+    return model, named, moved
+
+
+def _own(model: Model, path: str) -> Array:
+    place = place_of(model, path)
+    value = parameter_value(model, place.base)
+    return value.reshape(()) if place.index is None else value[place.index]
+
+
+def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
+    """What the sensors show, without noise; pure. NaN after a failure of the run."""
+    model, named, moved = fitted_model(program, member, local)
+    audit = any(needs_audit(output) for output in program.outputs)
+    run = simulate(
+        model,
+        t0=member.start,
+        ts=member.start + member.step * jnp.arange(program.knots),
+        dt=ONE_STEP,
+        max_steps=program.knots,
+        solver=program.method,
+        adjoint="direct",
+        audit=audit,
+        until={},
+        throw=False,
+    )
+    shown = []
+    for output, sensor, constant in zip(program.outputs, program.sensors, member.constants, strict=True):
+        known = zip(SENSOR_KEYS, constant, strict=True)
+        gain, bias, delay = [jnp.asarray(named.get(f"sensors/{sensor}/{key}", value)) for key, value in known]
+        knots = signal(output, model, run, member.step, moved)
+        shown.append(gain * at_times(member.start, member.step, knots, member.times - delay) + bias)
+    return jnp.stack(shown)
+
+
+def whitened(program: FitProgram, member: Member, local: Float[Array, " p"], horizon: Array) -> Float[Array, "c n"]:
+    """Residuals over standard deviations at times up to `horizon`, s, zero elsewhere; pure."""
+    seen = (member.weights > 0) & (member.times <= horizon)
+    predicted = jnp.where(seen, predict(program, member, local), 0.0)
+    return jnp.where(seen, (predicted - member.measured) * member.weights, 0.0)
+
+
+@eqx.filter_jit
+def residual_and_jacobian(
+    program: FitProgram, member: Member, local: Float[Array, " p"], horizon: Array
+) -> tuple[Float[Array, "c n"], Float[Array, "c n p"]]:
+    """Whitened residuals of a recording and their derivative by its unknowns, in one run with p tangents."""
+
+    def twice(vector):
+        residual = whitened(program, member, vector, horizon)
+        return residual, residual
+
+    jacobian, residual = jax.jacfwd(twice, has_aux=True)(local)
+    return residual, jacobian
+
+
+@eqx.filter_jit
+def prediction(program: FitProgram, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
+    """See `predict`."""
+    return predict(program, member, local)

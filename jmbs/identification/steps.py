@@ -1,0 +1,77 @@
+"""How long a fit's fixed steps may be: so long that what they get wrong is small beside the noise of the sensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification.outputs import Output
+from jmbs.identification.problem import fixed_method
+from jmbs.identification.study import Input, Recording
+from jmbs.simulation import Model, simulate
+
+PART_OF_NOISE = 0.03
+"""What the error of the steps may be beside the standard deviation of a sample."""
+RELATIVE = 1e-5
+"""What it may be beside the largest value, of what is not looked at itself (accelerations, reactions)."""
+LOOKED = 41
+"""Times at which two runs are compared."""
+LONGEST, SHORTEST = 1 / 60, 1 / 200_000
+"""Steps, beside the length of a recording."""
+
+
+def chosen_step(
+    recording: Recording, model: Model, outputs: Mapping[str, Output], noise: Mapping[str, np.ndarray]
+) -> float:
+    """The step, s, for a recording: by halving, of runs of the model as it is, until halving changes little.
+
+    Inputs that are tables set the longest one, so that their kinks lie on the ends of steps. Raises `ModelError` where
+    no step is short enough.
+    """
+    if model.settings.dt is not None:
+        return float(model.settings.dt)
+    span = float(np.max(recording.ts)) - model.settings.t0
+    step = _longest(recording, span)
+    before = _seen(recording, model, outputs, step)
+    while step > SHORTEST * span:
+        after = _seen(recording, model, outputs, step / 2)
+        error = max(np.max(np.abs(after[k] - before[k])) / _allowed(k, after[k], outputs, noise) for k in after)
+        # What halving changes is nearly the whole error of a method of fourth order.
+        if error <= 1:
+            return step
+        step, before = step / 2, after
+    wanted = "a motion that steps can follow; is the model at the start sound?"
+    raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
+
+
+def _allowed(name: str, values: np.ndarray, outputs: Mapping[str, Output], noise: Mapping[str, np.ndarray]) -> float:
+    if outputs[name].key in ("q", "v", "position", "velocity", "angular_velocity"):
+        return PART_OF_NOISE * float(np.min(noise[name]))
+    return RELATIVE * max(float(np.max(np.abs(values))), 1e-12)
+
+
+def _longest(recording: Recording, span: float) -> float:
+    """A part of the recording's length, or what the spacing of its inputs is a multiple of."""
+    tables = [value.times for value in recording.inputs.values() if isinstance(value, Input)]
+    spacing = min((float(np.median(np.diff(times))) for times in tables), default=np.inf)
+    longest = LONGEST * span
+    return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
+
+
+def _seen(recording: Recording, model: Model, outputs: Mapping[str, Output], step: float) -> dict[str, np.ndarray]:
+    """What is compared, by sensor, at LOOKED times; angles and rates of the body or joint at hand."""
+    ts = np.linspace(model.settings.t0, float(np.max(recording.ts)), LOOKED)
+    run = simulate(model, ts=ts, dt=step, solver=fixed_method(model), audit=False, until={}, throw=False)
+    shown = {}
+    for name, output in outputs.items():
+        if output.key in ("q", "v", "position", "velocity", "angular_velocity"):
+            values = getattr(run, output.key)[output.name].reshape(LOOKED, -1)[:, output.index]
+        elif output.name in model.layout.bodies:
+            values = run.velocity[output.name]
+        else:
+            first = next(iter(run.v))
+            values = run.v[output.name] if output.name in run.v else run.v[first]
+        shown[name] = np.asarray(values)
+    return shown

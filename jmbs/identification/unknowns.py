@@ -1,0 +1,333 @@
+"""The unknowns of a study as one flat vector: shared ones first, then those of each recording."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.errors import ModelError
+from jmbs.identification.places import INERTIAL, Place, has_place, place_of, unit_of, value_at
+from jmbs.identification.prediction import SENSOR_KEYS
+from jmbs.identification.study import Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification.transforms import (
+    LinearTransform,
+    LogTransform,
+    PseudoInertiaTransform,
+    RotationTransform,
+    Transform,
+)
+from jmbs.simulation import Model
+
+POSITIVE = ("positive number", "positive numbers", "non-negative number", "non-negative numbers", "damping", "armature")
+"""Rules of parameters whose values are never negative: these get the logarithm."""
+UNIT_SCALES = {"q": 0.1, "guess": 0.1, "v": 1.0, "position": 0.1, "velocity": 1.0, "angular_velocity": 1.0}
+"""What initial values are counted in, in their unit, where singular values are judged."""
+SENSOR_SCALES = {"gain": 1.0, "bias": 1e-3, "delay": 1e-3}
+TRANSFORMS = ("log", "linear", "pseudo_inertia", "rotation")
+MEASURED_SAMPLES = 12
+"""A start rate is the slope of so many first samples of an angle, where no sensor measures it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Unknown:
+    """One block of the vector of unknowns, for one recording where it is `per` recording.
+
+    **Arguments:** `path` as in the study (`sensors/<name>/bias` of a sensor's); `entries`, what is put behind it in
+    the names of its values; `place` in models, None of a sensor's; `start` (n,) values; `lower`, `upper` (k,), bounds
+    of its coordinates; `scale` (n,), what changes are counted in, None: its value; `recording`, or None.
+    """
+
+    path: str
+    entries: tuple[str, ...]
+    kind: str
+    unit: str
+    place: Place | None
+    transform: Transform
+    start: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    prior: Prior | None
+    scale: np.ndarray | None
+    recording: str | None = None
+
+    @property
+    def local_names(self) -> tuple[str, ...]:
+        """Names of its values within one recording."""
+        return tuple(f"{self.path}{entry}" for entry in self.entries)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its values in the whole study."""
+        prefix = "" if self.recording is None else f"recordings/{self.recording}/"
+        return tuple(f"{prefix}{name}" for name in self.local_names)
+
+    @property
+    def first(self) -> np.ndarray:
+        """The coordinates (k,) of the start."""
+        return self.transform.coordinates(self.start)
+
+    @property
+    def size(self) -> int:
+        """How many coordinates it has."""
+        return len(self.first)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unknowns:
+    """All of them: `shared`, and those `own` of each recording, the same blocks for each."""
+
+    shared: tuple[Unknown, ...]
+    own: Mapping[str, tuple[Unknown, ...]]
+
+    @property
+    def blocks(self) -> tuple[Unknown, ...]:
+        """All blocks in the order of the vector."""
+        return (*self.shared, *(block for blocks in self.own.values() for block in blocks))
+
+    @property
+    def first(self) -> np.ndarray:
+        """The coordinates (p,) of the start."""
+        return np.concatenate([np.zeros(0), *(block.first for block in self.blocks)])
+
+    def local(self, recording: str) -> np.ndarray:
+        """Where the coordinates of the shared unknowns, and a recording's own, stand in the vector."""
+        shared = sum(block.size for block in self.shared)
+        start = shared
+        for name, blocks in self.own.items():
+            size = sum(block.size for block in blocks)
+            if name == recording:
+                return np.concatenate([np.arange(shared), start + np.arange(size)])
+            start += size
+        return np.arange(shared)
+
+    def of(self, recording: str) -> tuple[Unknown, ...]:
+        """The blocks that a recording depends on, as `local` orders them."""
+        return (*self.shared, *self.own.get(recording, ()))
+
+
+def parts(blocks: Sequence[Unknown], vector: Any) -> list[Any]:
+    """A vector cut into the coordinates of each block."""
+    cuts = np.cumsum([block.size for block in blocks])[:-1]
+    return np.split(vector, cuts) if isinstance(vector, np.ndarray) else jnp.split(vector, cuts)
+
+
+def values_of(transforms: Sequence[Transform], blocks: Sequence[Unknown], vector: Any) -> list[Float[Array, " n"]]:
+    """The values of each block at a vector of coordinates; pure."""
+    pieces = parts(blocks, vector) if blocks else []
+    return [transform.values(piece) for transform, piece in zip(transforms, pieces, strict=True)]
+
+
+def unknowns_of(study: Study, models: Mapping[str, Model]) -> Unknowns:
+    """The unknowns of a study. `models`: by recording, with what holds in it. Raises `ModelError`."""
+    shared: list[Unknown] = []
+    own: dict[str, list[Unknown]] = {r.name: [] for r in study.data}
+    for path, parameter in _asked(study).items():
+        if parameter.per not in ("study", "recording"):
+            raise ModelError(f"parameters/{path}/per", repr(parameter.per), "study or recording")
+        if parameter.per == "study":
+            shared.append(_unknown(study, models, path, parameter, None))
+        else:
+            for recording in study.data:
+                own[recording.name].append(_unknown(study, models, path, parameter, recording))
+    tied = set(study.ties) & {name for block in shared for name in (block.path, *block.local_names)}
+    if tied:
+        raise ModelError(f"ties/{min(tied)}", "a parameter that is free too", "one of them")
+    return Unknowns(tuple(shared), {name: tuple(blocks) for name, blocks in own.items()})
+
+
+def _asked(study: Study) -> dict[str, Parameter]:
+    """By path the model's unknowns, then those of sensors."""
+    asked = dict(study.parameters)
+    for name, sensor in study.sensors.items():
+        for key in SENSOR_KEYS:
+            value = getattr(sensor, key)
+            if isinstance(value, Parameter):
+                asked[f"sensors/{name}/{key}"] = value
+    return asked
+
+
+def _unknown(
+    study: Study, models: Mapping[str, Model], path: str, parameter: Parameter, recording: Recording | None
+) -> Unknown:
+    name = None if recording is None else recording.name
+    if path.startswith("sensors/"):
+        return _sensor_unknown(study.sensors, path, parameter, name)
+    model = _model_with(study.model if recording is None else models[recording.name], models, path)
+    place = place_of(model, path)
+    kind = "initial" if place.base.startswith("initial/") else "model"
+    value = value_at(model, place)
+    start = _start(path, parameter, value, study, recording, place)
+    transform = _transform(model, path, place, parameter, start)
+    lower, upper = _bounds(path, parameter, transform)
+    scale = _scale(place, len(start)) if kind == "initial" else None
+    entries = ("",) if len(start) == 1 else tuple(f"[{i}]" for i in range(len(start)))
+    unit = unit_of(model, place)
+    return Unknown(path, entries, kind, unit, place, transform, start, lower, upper, parameter.prior, scale, name)
+
+
+def _model_with(model: Model, models: Mapping[str, Model], path: str) -> Model:
+    """The model, or another of the study's if only that has the path."""
+    return next((m for m in (model, *models.values()) if has_place(m, Place(path, path))), model)
+
+
+def _start(
+    path: str, parameter: Parameter, value: np.ndarray | None, study: Study, recording: Recording | None, place: Place
+) -> np.ndarray:
+    if isinstance(parameter.start, str):
+        if parameter.start != "measured" or recording is None or not path.startswith("initial/"):
+            wanted = "numbers, or measured for an initial value of a joint per recording"
+            raise ModelError(f"parameters/{path}/start", repr(parameter.start), wanted)
+        measured = _measured(path, study.sensors, recording, 1 if value is None else len(value), place)
+        return measured
+    if parameter.start is None:
+        if value is None and place.base.endswith("/v"):
+            return np.zeros(1)
+        if value is None:
+            raise ModelError(f"parameters/{path}/start", "nothing", "a start, since the model gives no such value")
+        return value.astype(float)
+    start = np.atleast_1d(np.asarray(parameter.start, float)).reshape(-1)
+    if value is not None and start.size != value.size:
+        raise ModelError(f"parameters/{path}/start", f"{start.size} numbers", f"{value.size}")
+    if not np.all(np.isfinite(start)):
+        raise ModelError(f"parameters/{path}/start", repr(parameter.start), "finite numbers")
+    return start
+
+
+def _measured(path: str, sensors: Mapping[str, Sensor], recording: Recording, size: int, place: Place) -> np.ndarray:
+    """The first sample of the sensor of each coordinate; of a rate that nothing measures, the first slope of it."""
+    joint, _, key = place.base.removeprefix("initial/").rpartition("/")
+    indices = range(size) if place.index is None else place.index
+    found = []
+    for i in indices:
+        value = _first(sensors, recording, _outputs(joint, key, i, size))
+        if value is None and key == "v":
+            value = _first(sensors, recording, _outputs(joint, "q", i, size), slope=True)
+        if value is None:
+            wanted = f"a sensor of {joint}/{key} among the channels of {recording.name}"
+            raise ModelError(f"parameters/{path}/start", "measured", wanted)
+        found.append(value)
+    return np.array(found)
+
+
+def _outputs(joint: str, key: str, index: int, size: int) -> tuple[str, ...]:
+    return (f"{joint}/{key}[{index}]", *((f"{joint}/{key}",) if size == 1 else ()))
+
+
+def _first(
+    sensors: Mapping[str, Sensor], recording: Recording, outputs: Sequence[str], slope: bool = False
+) -> float | None:
+    for name, sensor in sensors.items():
+        if sensor.output in outputs and name in recording.channels:
+            values = samples(recording, name)
+            seen = np.isfinite(values)
+            gain = sensor.gain.start if isinstance(sensor.gain, Parameter) else sensor.gain
+            bias = sensor.bias.start if isinstance(sensor.bias, Parameter) else sensor.bias
+            values = (values[seen] - (bias or 0.0)) / (1.0 if gain is None else gain)
+            times = np.asarray(recording.ts)[seen]
+            if not len(values):
+                continue
+            if not slope:
+                return float(values[0])
+            few = min(MEASURED_SAMPLES, len(values))
+            if few > 2:
+                return float(np.polyfit(times[:few] - times[0], values[:few], 2)[1])
+    return None
+
+
+def samples(recording: Recording, sensor: str) -> np.ndarray:
+    """The values (n,) that a recording holds of a sensor, NaN where one is missing."""
+    channel = recording.channels[sensor]
+    return np.asarray(getattr(channel, "values", channel), float)
+
+
+def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Parameter, recording: str | None) -> Unknown:
+    _, _, key = path.rpartition("/")
+    neutral = 1.0 if key == "gain" else 0.0
+    start = np.array([neutral if parameter.start is None else float(parameter.start)])
+    if parameter.transform not in (None, "linear", "log"):
+        raise ModelError(f"{path}/transform", repr(parameter.transform), "linear or log")
+    scale = np.array([SENSOR_SCALES[key]])
+    if parameter.transform == "log":
+        transform = _log(path, start)
+    else:
+        transform = LinearTransform(jnp.asarray(start), jnp.asarray(scale))
+    lower, upper = _bounds(path, parameter, transform)
+    unit = {"gain": "1", "delay": "s"}.get(key, "")
+    return Unknown(path, ("",), "sensor", unit, None, transform, start, lower, upper, parameter.prior, scale, recording)
+
+
+def _transform(model: Model, path: str, place: Place, parameter: Parameter, start: np.ndarray) -> Transform:
+    named = parameter.transform or _default_transform(model, place, start)
+    if named == "log":
+        return _log(path, start)
+    if named == "linear":
+        return LinearTransform(jnp.asarray(start), jnp.asarray(_linear_scale(place, start)))
+    if named == "pseudo_inertia" and place.base == INERTIAL:
+        return PseudoInertiaTransform(jnp.asarray(start))
+    if named == "rotation" and len(start) in (4, 7):
+        return RotationTransform(jnp.asarray(start))
+    if named not in TRANSFORMS:
+        raise ModelError(f"parameters/{path}/transform", repr(named), f"one of {', '.join(TRANSFORMS)}")
+    wanted = {"pseudo_inertia": f"<body>/{INERTIAL}", "rotation": "a quaternion"}[named]
+    raise ModelError(f"parameters/{path}/transform", named, f"{wanted} for it")
+
+
+def _default_transform(model: Model, place: Place, start: np.ndarray) -> str:
+    if place.base == INERTIAL:
+        return "pseudo_inertia"
+    if place.index is None and _is_rotation(model, place, len(start)):
+        return "rotation"
+    rules = {rule.kind for p in model.table if p.path == place.base for rule in p.rules}
+    return "log" if rules & set(POSITIVE) else "linear"
+
+
+def _is_rotation(model: Model, place: Place, size: int) -> bool:
+    if place.base.endswith("quaternion"):
+        return True
+    name = place.base.removeprefix("initial/").rpartition("/")[0]
+    if not place.base.startswith("initial/") or name not in model.layout.joints or size not in (4, 7):
+        return False
+    return model.layout.joint(name).type in ("spherical", "free")
+
+
+def _log(path: str, start: np.ndarray) -> Transform:
+    if not np.all(start > 0):
+        wanted = "a start above zero, since it is fitted as a logarithm; or transform: linear"
+        raise ModelError(f"parameters/{path}/start", ", ".join(f"{x:g}" for x in start), wanted)
+    return LogTransform(jnp.asarray(start))
+
+
+def _linear_scale(place: Place, start: np.ndarray) -> np.ndarray:
+    if place.base.startswith("initial/"):
+        return _scale(place, len(start))
+    largest = float(np.max(np.abs(start), initial=0.0)) or (0.1 if place.body is not None else 1.0)
+    return np.where(start == 0, largest, np.abs(start))
+
+
+def _scale(place: Place, size: int) -> np.ndarray:
+    return np.full(size, UNIT_SCALES.get(place.base.rpartition("/")[2], 1.0))
+
+
+def _bounds(path: str, parameter: Parameter, transform: Transform) -> tuple[np.ndarray, np.ndarray]:
+    size = len(transform.coordinates(np.asarray(transform.start)))
+    lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
+    if parameter.bounds is None:
+        return lower, upper
+    low, high = parameter.bounds
+    if not transform.entrywise:
+        raise ModelError(f"parameters/{path}/bounds", "bounds", "none beside this transform, which keeps it physical")
+    if low is not None and high is not None and not low < high:
+        raise ModelError(f"parameters/{path}/bounds", f"[{low:g}, {high:g}]", "a lower and a higher number")
+    start = np.asarray(transform.start)
+    if (low is not None and np.any(start < low)) or (high is not None and np.any(start > high)):
+        raise ModelError(f"parameters/{path}/start", ", ".join(f"{x:g}" for x in start), "a start within the bounds")
+    if low is not None and not (isinstance(transform, LogTransform) and low <= 0):
+        lower = transform.coordinates(np.full(start.shape, float(low)))
+    if high is not None:
+        upper = transform.coordinates(np.full(start.shape, float(high)))
+    return lower, upper
