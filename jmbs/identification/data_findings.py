@@ -96,11 +96,12 @@ def time_findings(recording: str, ts: np.ndarray, rows: np.ndarray, port: str | 
         message = f"{path}: found {ts[k + 1]:.9g} s after {ts[k]:.9g} s"
         message += f", times that go back in {rows_text(found)}, wanted increasing times"
         findings.append(Finding("time_backwards", "error", message, recording, port, found))
+    # Beyond all times before: what follows a time that went back is no jump.
+    beyond = ts[1:] - np.maximum.accumulate(ts)[:-1] if len(ts) else steps
     forward = steps[steps > 0]
-    if port is None and len(forward) > 2 and (steps > LARGEST_STEP * np.median(forward)).any():
-        long = steps > LARGEST_STEP * np.median(forward)
-        found, k = _rows(after[long]), int(np.argmax(steps))
-        message = f"{path}: found a step of {steps[k]:.4g} s before row {after[k]}, where the median"
+    if port is None and len(forward) > 2 and (beyond > LARGEST_STEP * np.median(forward)).any():
+        found, k = _rows(after[beyond > LARGEST_STEP * np.median(forward)]), int(np.argmax(beyond))
+        message = f"{path}: found a step of {beyond[k]:.4g} s before row {after[k]}, where the median"
         message += f" is {np.median(forward):.4g} s; steps over {LARGEST_STEP:g} times the median in {rows_text(found)}"
         findings.append(Finding("time_jump", "warning", message, recording, None, found))
     return findings

@@ -96,7 +96,7 @@ def first_error(file: Path, errors: ValidationError) -> ConfigError:
     if first["type"] == "jmbs":
         wanted = context["wanted"]
     elif first["type"] == "literal_error":
-        wanted = context["expected"].strip("'")
+        wanted = context["expected"].replace("'", "")
     else:
         wanted = first["msg"].removeprefix("Input should be ")
     return ConfigError(file, "/".join(keys), found, wanted, errors.error_count() - 1)
