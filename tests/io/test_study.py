@@ -5,16 +5,22 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from documents import DOCS
+from mutations import mutated_bytes, mutated_config
 
 import jmbs
 import jmbs.io.study
 from jmbs.io import ConfigError, load_study
+from jmbs.io.study_schema import StudySection
+from jmbs.io.yaml_reader import parse_value
 from jmbs.simulation import compile
 
 ARM: dict[str, Any] = {
@@ -151,6 +157,13 @@ def test_nothing_stands_for_the_defaults(folder: Folder):
     study = folder.load()
     assert study.parameters["cart/mass"] == jmbs.Parameter()
     assert study.sensors["pos"].delay == 0.0 and set(study.data[0].channels) == {"pos", "angle"}
+
+
+def test_the_study_of_the_documentation_is_one_and_all_codes_are_explained():
+    page = (DOCS / "identification.md").read_text("utf-8")
+    study = parse_value(Path("page"), re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0], "")
+    assert StudySection.model_validate({key: value for key, value in study.items() if key != "schema"})
+    assert {code for _, code, *_ in FOUND.values()} <= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_overrides_change_single_values(folder: Folder):
@@ -332,3 +345,38 @@ def test_a_missing_column_leaves_its_channel_out(folder: Folder):
     assert [f.code for f in study.findings] == ["missing_column"] and "nearest is pos" in study.findings[0].message
     folder.set("recordings>first>time", "tt")
     assert folder.load().data == ()
+
+
+SIZES = ("some", "all")
+
+
+def _read_or_refuse(folder: Folder, number: int) -> bool:
+    """Whether a study that may be broken was read; all else than one line of refusal fails."""
+    try:
+        study = load_study(folder.path / "study.yaml")
+    except ConfigError as error:
+        assert str(error).isprintable() and len(str(error)) < 2500, number
+        return False
+    assert all(finding.message.isprintable() for finding in study.findings), number
+    for recording in study.data:
+        assert (np.diff(recording.ts) > 0).all(), number
+    return True
+
+
+@pytest.mark.parametrize("numbers", [range(30), pytest.param(range(30, 600), marks=pytest.mark.slow)], ids=SIZES)
+def test_mistakes_by_chance_are_read_or_refused(folder: Folder, numbers: range):
+    text = yaml.safe_dump(folder.study, sort_keys=False)
+    read = []
+    for number in numbers:
+        (folder.path / "study.yaml").write_bytes(mutated_config(text, number))
+        read.append(_read_or_refuse(folder, number))
+    assert True in read and False in read
+
+
+@pytest.mark.parametrize("numbers", [range(20), pytest.param(range(20, 300), marks=pytest.mark.slow)], ids=SIZES)
+def test_broken_recordings_are_read_or_refused(folder: Folder, numbers: range):
+    content = (folder.path / "first.csv").read_bytes()
+    (folder.path / "study.yaml").write_text(yaml.safe_dump(folder.study))
+    for number in numbers:
+        (folder.path / "first.csv").write_bytes(mutated_bytes(content, random.Random(number)))
+        _read_or_refuse(folder, number)
