@@ -20,10 +20,12 @@ LARGEST_GAIN = 10.0
 """Of the start residual by exchanging two channels, from which they are in doubt."""
 _DEGREES, _MILLI = 180 / math.pi, 1000.0
 _ANGLES, _ONE_UNIT = ("rad", "rad/s"), 1.0
-_WINDOWS = (1.0, 0.5, 0.25)
+_WINDOWS = tuple(2.0**-k for k in range(6))
+_AT_LEAST = 0.7
+"""Gain that exchanging must have over every window: less than one, as noise rules short ones."""
 _LAGS = np.linspace(-0.1, 0.1, 21)
 _NOISES = 3.0
-_FEW_SAMPLES = 8
+_FEW_SAMPLES, _MANY_SAMPLES = 8, 1000
 
 
 def findings_at_start(
@@ -115,8 +117,9 @@ def swapped_channels(
 ) -> list[Finding]:
     """Pairs of channels of one unit that the model fits more than 10 times better when they are exchanged.
 
-    The mean square is taken at the best lag, over the whole, half and quarter of the recording, as a model whose
-    parameters are off leaves the recording with time; the middle of the three gains counts.
+    The mean square is taken at the best lag, over the whole, half, quarter, and so on to 1/32 of the recording. A model
+    whose parameters are off leaves the recording with time, so the largest gain counts; but where exchanging makes any
+    of these windows worse, such as the first moments, nothing is said.
 
     **Arguments:** `ts` (n,), s; `measured`, `predicted`: by channel (n,); `units`: SI, by channel; `exchanged`: gives
     what the model predicts where the two channels are exchanged; it differs from `predicted` where initial values are
@@ -137,14 +140,16 @@ def swapped_channels(
 
 
 def _gain(ts, measured, predicted, other) -> float:
+    """The largest gain over the windows that hold samples; one where exchanging makes any of them worse."""
     gains = []
     for part in _WINDOWS:
         n = max(int(part * len(ts)), _FEW_SAMPLES)
-        window = [ts[:n], [y[:n] for y in measured], [h[:n] for h in predicted], [h[:n] for h in other]]
-        as_given = _misfit(window[0], window[1], window[2])
-        swapped = _misfit(window[0], window[1][::-1], window[3])
-        gains.append(as_given / swapped if swapped > 0 else (np.inf if as_given > 0 else 1.0))
-    return float(np.median(gains))
+        some = slice(0, n, n // _MANY_SAMPLES + 1)
+        y, h, h_other = ([values[some] for values in pair] for pair in (measured, predicted, other))
+        as_given, swapped = _misfit(ts[some], y, h), _misfit(ts[some], y[::-1], h_other)
+        if math.isfinite(as_given) and math.isfinite(swapped):
+            gains.append(as_given / swapped if swapped > 0 else (np.inf if as_given > 0 else 1.0))
+    return max(gains) if gains and min(gains) > _AT_LEAST else 1.0
 
 
 def _misfit(ts, measured, predicted) -> float:

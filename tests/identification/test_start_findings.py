@@ -106,3 +106,11 @@ def test_missing_samples_are_passed_over():
     assert findings_at_start("r", TS, measured, motion(0, 0.5), ANGLES) == []
     q1, q2 = measured.values()
     assert codes(findings_at_start("r", TS, {"q1": q2, "q2": q1}, motion(0), ANGLES)) == ["swapped_channels"]
+
+
+def test_nothing_can_be_said_of_what_is_missing():
+    gone = {name: np.where(TS < 2, np.nan, values) for name, values in motion(0).items()}
+    assert findings_at_start("r", TS, gone, motion(0, 0.5), ANGLES) == []
+    none = dict.fromkeys(NAMES, np.full(600, np.nan))
+    assert findings_at_start("r", TS, none, motion(0), ANGLES) == []
+    assert findings_at_start("r", TS, motion(0), none, ANGLES) == []
