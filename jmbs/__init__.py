@@ -10,17 +10,27 @@ from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
+    from jmbs.identification import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
+    from jmbs.io import load_study
     from jmbs.visualise import draw
 
 __all__ = [
     "AssemblyError",
+    "Channel",
+    "Estimator",
+    "Input",
     "JmbsError",
     "Mechanism",
     "Model",
     "ModelError",
+    "Parameter",
+    "Prior",
+    "Recording",
+    "Sensor",
     "SimulationError",
     "State",
     "Status",
+    "Study",
     "Trajectory",
     "compile",
     "draw",
@@ -28,6 +38,7 @@ __all__ = [
     "guess",
     "lie",
     "load",
+    "load_study",
     "map_batch",
     "parameter",
     "simulate",
@@ -36,10 +47,21 @@ __all__ = [
 ]
 
 
+_IDENTIFICATION = ("Channel", "Estimator", "Input", "Parameter", "Prior", "Recording", "Sensor", "Study")
+
+
 def __getattr__(name: str) -> typing.Any:
-    # Most programs draw nothing: what drawing needs is imported when it is asked for.
+    # Most programs draw nothing and identify nothing: what these need is imported when it is asked for.
     if name == "draw":
         from jmbs.visualise import draw
 
         return draw
+    if name == "load_study":
+        from jmbs.io import load_study
+
+        return load_study
+    if name in _IDENTIFICATION:
+        import jmbs.identification
+
+        return getattr(jmbs.identification, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,98 +1,143 @@
-"""Expressions of parameters in studies: `0.5 * link1/mass`, `rail/friction/viscous / cart/mass`.
+"""Expressions of unknowns, such as `0.5 * link1/mass` or `rail/friction/viscous / cart/mass`: `+ - * / **`, exp, log
+and sqrt.
 
-A slash or a minus between two names belongs to a path unless there are spaces around it.
+Paths hold slashes, so what is known is read first, the longest name that stands at a place: `cart/mass` is a path, and
+`cart/mass / 2` a quotient.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 
 from jmbs.errors import ModelError
+from jmbs.identification.output_names import parse_index
+from jmbs.library.mechanics import nearest, show
 
-FUNCTIONS: dict[str, Callable[[Any], Any]] = {"exp": jnp.exp, "log": jnp.log, "sqrt": jnp.sqrt}
-_OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Pow: lambda a, b: a**b,
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
 }
-_ALLOWED = (ast.BinOp, ast.UnaryOp, ast.expr_context, ast.USub, ast.UAdd, *_OPERATIONS)
-_PATH = re.compile(r"[A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)+(?:\[\d+(?:,\s*\d+)*\])?")
-LONGEST = 1000
-"""Characters of an expression, at most."""
-_WANTED = f"numbers, paths, + - * / **, and {', '.join(FUNCTIONS)}"
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"exp": jnp.exp, "log": jnp.log, "sqrt": jnp.sqrt}
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:/[A-Za-z_][A-Za-z0-9_-]*)*")
+_INDEX = re.compile(r"\[\s*\d+(?:\s*,\s*\d+)*\s*\]")
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_LONGEST = 2000
 
 
 @dataclasses.dataclass(frozen=True)
 class Expression:
-    """A parsed expression: `text` and the `paths` in it, each once."""
+    """A parsed expression; `names` are the paths in it, in the order in which they first stand."""
 
     text: str
-    paths: tuple[str, ...]
-    tree: ast.expr = dataclasses.field(compare=False, repr=False)
+    names: tuple[str, ...]
+    root: ast.expr = dataclasses.field(compare=False, repr=False)
 
-    def value(self, values: Mapping[str, Any]) -> Any:
-        """The value where its paths have `values`; pure."""
-        return _value(self.tree, dict(enumerate(values[path] for path in self.paths)))
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Its value where the paths have these values (numbers or arrays, traced or not)."""
+        return _evaluate(self.root, [values[name] for name in self.names])
 
 
-def parse(place: str, text: Any) -> Expression:
-    """The expression of a text that stands at `place`. Raises `ModelError`."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        text = repr(text)
-    if not isinstance(text, str) or not 0 < len(text.strip()) <= LONGEST:
-        raise ModelError(place, repr(text)[:80], f"an expression of {_WANTED}")
-    paths: dict[str, int] = {}
+def parse_expression(path: str, text: str, known: Iterable[str]) -> Expression:
+    """The expression in a text.
 
-    def numbered(match: re.Match[str]) -> str:
-        path = re.sub(r"\s", "", match.group())
-        return f"_{paths.setdefault(path, len(paths))}_"
-
+    **Arguments:** `path`: where it stands, for messages; `known`: the paths that it may hold, without indices. Raises
+    `ModelError` with the nearest known path.
+    """
+    names: dict[str, int] = {}
+    if len(text) > _LONGEST:
+        raise ModelError(path, f"{len(text)} characters", f"an expression of up to {_LONGEST}")
+    replaced = _with_places(path, " ".join(text.split()), sorted(known, key=len, reverse=True), names)
     try:
-        tree = ast.parse(_PATH.sub(numbered, text.strip()), mode="eval").body
+        root = ast.parse(replaced.strip(), mode="eval").body
+        _check(root)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ModelError(place, repr(text)[:80], f"an expression of {_WANTED}") from None
-    _refuse_others(place, text, tree, len(paths))
-    return Expression(text, tuple(paths), tree)
+        wanted = "an expression of paths, numbers, + - * / **, exp, log and sqrt"
+        raise ModelError(path, show(text), wanted) from None
+    return Expression(text, tuple(names), root)
 
 
-def _refuse_others(place: str, text: str, tree: ast.expr, count: int) -> None:
-    names = {f"_{i}_" for i in range(count)}
-    called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            known = node.id in names or (node in called and node.id in FUNCTIONS)
-            if not known:
-                wanted = f"a path such as link1/mass, or a call of {', '.join(FUNCTIONS)}"
-                raise ModelError(place, f"{node.id!r} in {text!r}"[:120], wanted)
-        elif isinstance(node, ast.Constant):
-            if isinstance(node.value, bool) or not isinstance(node.value, int | float):
-                raise ModelError(place, repr(text)[:80], f"an expression of {_WANTED}")
-        elif isinstance(node, ast.Call):
-            if node.keywords or len(node.args) != 1:
-                raise ModelError(place, repr(text)[:80], "functions of one argument")
-        elif not isinstance(node, _ALLOWED):
-            raise ModelError(place, repr(text)[:80], f"an expression of {_WANTED}")
+def _with_places(path: str, text: str, known: list[str], names: dict[str, int]) -> str:
+    """The text with `_0`, `_1`, ... in place of paths; fills `names`, which counts them."""
+    pieces, at = [], 0
+    while at < len(text):
+        name = next((name for name in known if _stands_at(text, at, name)), None)
+        number = _NUMBER.match(text, at)
+        word = _WORD.match(text, at)
+        if name is not None:
+            index = _INDEX.match(text, at + len(name))
+            at += len(name)
+            if index is not None:
+                name += "".join(index[0].split())
+                at = index.end()
+            pieces.append(f" _{names.setdefault(name, len(names))} ")
+        elif number is not None:
+            pieces.append(number[0])
+            at = number.end()
+        elif word is not None and word[0] not in _FUNCTIONS:
+            found = f"no {word[0]}" + (", which is one path: quotients have blanks" if "/" in word[0] else "")
+            raise ModelError(path, found, f"a known path{nearest(word[0], known)}")
+        else:
+            piece = word[0] if word is not None else text[at]
+            pieces.append(piece)
+            at += len(piece)
+    return "".join(pieces)
 
 
-def _value(node: ast.expr, values: Mapping[int, Any]) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return jnp.asarray(value, float)
-        case ast.Name(id=name):
-            return values[int(name.strip("_"))]
-        case ast.UnaryOp(op=op, operand=operand):
-            value = _value(operand, values)
-            return -value if isinstance(op, ast.USub) else value
-        case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATIONS[type(op)](_value(left, values), _value(right, values))
-        case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return FUNCTIONS[name](_value(argument, values))
-    raise AssertionError(ast.dump(node))
+def _stands_at(text: str, at: int, name: str) -> bool:
+    """Whether a name stands there and does not go on: neither as a word nor as a path."""
+    if not text.startswith(name, at):
+        return False
+    after = text[at + len(name) : at + len(name) + 2]
+    goes_on = bool(re.match(r"[A-Za-z0-9_]|/[A-Za-z_]", after))
+    return not goes_on
+
+
+def _check(node: ast.AST) -> None:
+    """Refuses all but arithmetic with `ValueError`."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        _check(node.left)
+        _check(node.right)
+    elif isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        _check(node.operand)
+    elif isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS:
+            raise ValueError
+        if len(node.args) != 1 or node.keywords:
+            raise ValueError
+        _check(node.args[0])
+    elif isinstance(node, ast.Constant):
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            raise ValueError
+    elif not (isinstance(node, ast.Name) and re.fullmatch(r"_\d+", node.id)):
+        raise ValueError
+
+
+def _evaluate(node: ast.AST, values: list[Any]) -> Any:
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_evaluate(node.left, values), _evaluate(node.right, values))
+    if isinstance(node, ast.UnaryOp):
+        return _OPERATORS[type(node.op)](_evaluate(node.operand, values))
+    if isinstance(node, ast.Call):
+        assert isinstance(node.func, ast.Name)
+        return _FUNCTIONS[node.func.id](_evaluate(node.args[0], values))
+    if isinstance(node, ast.Constant):
+        return float(node.value)  # type: ignore[arg-type]
+    assert isinstance(node, ast.Name)
+    return values[int(node.id[1:])]
+
+
+def base_names(expression: Expression) -> tuple[str, ...]:
+    """The paths in an expression without their indices."""
+    return tuple(dict.fromkeys(parse_index(name)[0] for name in expression.names))

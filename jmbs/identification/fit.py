@@ -14,12 +14,11 @@ from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
 from jmbs.identification.check import Check, check_fit, pose
 from jmbs.identification.estimation import Position, Progress, estimate, prior_rows, rows_of
-from jmbs.identification.expressions import parse
 from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.places import has_place, place_of, with_places
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import Experiment, Problem, deviation_of
+from jmbs.identification.problem import Experiment, Problem, deviation_of, ties_of
 from jmbs.identification.result import ChannelFit, Fit
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import (
@@ -321,7 +320,7 @@ def _fitted(problem: Problem, found: Sensitivity, x: np.ndarray) -> Model:
     for block, piece in zip(blocks, parts(blocks, x) if blocks else [], strict=True):
         if block.place is not None and block.recording is None and has_place(model, block.place):
             placed[block.place] = block.transform.values(jnp.asarray(piece))
-    for path, text in problem.study.ties.items():
-        value, _ = expression_of(problem, found, parse(f"ties/{path}", text))
+    for path, expression in ties_of(problem.study).items():
+        value, _ = expression_of(problem, found, expression)
         placed[place_of(model, path)] = jnp.asarray([value])
     return with_places(model, placed)[0]

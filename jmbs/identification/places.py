@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,13 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import nearest
+from jmbs.identification.parameter_paths import parse_parameter
 from jmbs.simulation import Model
-from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
+from jmbs.simulation.parameter_values import parameter_unit, parameter_value
 
-INERTIAL = "inertial"
-CENTRE = "com"
-_ENTRY = re.compile(r"([^\[\]]+)(?:\[(\d+(?:,\s*\d+)*)\])?")
+CENTRE, INERTIAL = "com", "inertial"
 
 
 class Place(NamedTuple):
@@ -33,20 +30,13 @@ class Place(NamedTuple):
 
 def place_of(model: Model, path: str) -> Place:
     """Where a path stands in a model. Raises `ModelError` for one that it does not have."""
-    matched = _ENTRY.fullmatch(path)
-    if matched is None:
-        raise ModelError(f"parameters/{path}", repr(path), "a path with at most one index, such as link1/inertia[1,1]")
-    base, entry = matched.groups()
-    index = None if entry is None else tuple(int(i) for i in entry.split(","))
-    owner, _, key = base.rpartition("/")
-    if key in (CENTRE, INERTIAL) and owner in model.layout.bodies:
-        if index is not None:
-            raise ModelError(f"parameters/{path}", "an index", f"{base} as a whole")
-        return Place(path, key, None, owner)
-    shape = shape_of(model, base)
-    if index is not None and (len(index) != len(shape) or any(i >= n for i, n in zip(index, shape, strict=True))):
-        raise ModelError(f"parameters/{path}", f"an index into shape {shape}", "an entry of it")
-    return Place(path, base, index)
+    found = parse_parameter((model,), path)
+    if found.kind != "virtual":
+        return Place(path, found.base, found.index)
+    body, _, key = found.base.rpartition("/")
+    if found.index is not None:
+        raise ModelError(f"parameters/{path}", "an index", f"{found.base} as a whole")
+    return Place(path, key, None, body)
 
 
 def has_place(model: Model, place: Place) -> bool:
@@ -56,20 +46,6 @@ def has_place(model: Model, place: Place) -> bool:
     except ModelError:
         return False
     return True
-
-
-def shape_of(model: Model, base: str) -> tuple[int, ...]:
-    """The shape of a parameter or initial value of a model. Raises `ModelError`."""
-    if base.startswith("initial/"):
-        name, _, key = base.removeprefix("initial/").rpartition("/")
-        for section, names in model.layout.initial_sections().items():
-            if name in names and key in model.layout.initial_shapes(section, name):
-                return model.layout.initial_shapes(section, name)[key]
-    known = parameter_paths(model)
-    if base not in known:
-        virtual = [f"{body}/{key}" for body in model.layout.bodies for key in (CENTRE, INERTIAL)]
-        raise ModelError(f"parameters/{base}", "no such parameter", f"a known one{nearest(base, [*known, *virtual])}")
-    return np.shape(parameter_value(model, base))
 
 
 def unit_of(model: Model, place: Place) -> str:
@@ -126,7 +102,7 @@ def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tup
         if place.body is not None:
             moved[place.body] = value[1:4] if place.base == INERTIAL else value
         elif place.index is None:
-            whole[place.base] = value.reshape(shape_of(model, place.base))
+            whole[place.base] = value.reshape(parse_parameter((model,), place.base).shape)
         else:
             array = whole.get(place.base, parameter_value(model, place.base))
             array = array.at[place.index].set(value[0])

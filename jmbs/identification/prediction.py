@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 
 from jmbs.identification.expressions import Expression
 from jmbs.identification.interpolation import at_times
-from jmbs.identification.outputs import Output, needs_audit, signal
+from jmbs.identification.output_names import OutputName
+from jmbs.identification.outputs import needs_audit, signal
 from jmbs.identification.places import Place, place_of, with_places
 from jmbs.identification.transforms import Transform
 from jmbs.simulation import Model, simulate
@@ -39,7 +40,7 @@ class FitProgram:
     expression; `knots`: how many steps' ends; `method`: of the run.
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputName, ...]
     sensors: tuple[str, ...]
     blocks: tuple[Block, ...]
     ties: tuple[tuple[Place, Expression], ...]
@@ -86,8 +87,8 @@ def fitted_model(program: FitProgram, member: Member, local: Float[Array, " p"])
     values, named = named_values(program, member, local)
     placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
     for place, expression in program.ties:
-        known = {path: named[path] if path in named else _own(member.model, path) for path in expression.paths}
-        named[place.path] = expression.value(known)
+        known = {path: named[path] if path in named else _own(member.model, path) for path in expression.names}
+        named[place.path] = jnp.asarray(expression(known))
         placed[place] = jnp.reshape(named[place.path], 1)
     model, moved = with_places(member.model, placed)
     return model, named, moved

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.expressions import parse
-from jmbs.identification.outputs import Output, output_of
+from jmbs.identification.expressions import Expression, parse_expression
+from jmbs.identification.output_names import OutputName, parse_output
+from jmbs.identification.parameter_paths import known_parameters
 from jmbs.identification.places import Place, has_place, place_of
 from jmbs.identification.prediction import SENSOR_KEYS, Block, FitProgram, Member, prediction, residual_and_jacobian
 from jmbs.identification.study import Channel, Input, Parameter, Recording, Study
@@ -127,9 +128,9 @@ def recording_models(study: Study) -> dict[str, Model]:
     return models
 
 
-def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str, Output]]:
+def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str, OutputName]]:
     """By recording and sensor what its channels measure. Raises `ModelError`."""
-    found: dict[str, dict[str, Output]] = {}
+    found: dict[str, dict[str, OutputName]] = {}
     for recording in study.data:
         found[recording.name] = {}
         for name in recording.channels:
@@ -137,7 +138,11 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
                 wanted = f"a sensor of the study{nearest(name, study.sensors)}"
                 raise ModelError(f"recordings/{recording.name}/channels/{name}", "no such sensor", wanted)
             where = f"sensors/{name}/output"
-            found[recording.name][name] = output_of(models[recording.name], where, study.sensors[name].output)
+            output = parse_output(models[recording.name], study.sensors[name].output, where)
+            if output.kind == "actuation":
+                wanted = "what a motion shows; measured torques are inputs of a fit by shooting"
+                raise ModelError(where, study.sensors[name].output, wanted)
+            found[recording.name][name] = output
     return found
 
 
@@ -251,16 +256,30 @@ def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str,
 
 
 def _program(
-    study: Study, recording: Recording, model: Model, outputs: Mapping[str, Output], unknowns: Unknowns, knots: int
+    study: Study, recording: Recording, model: Model, outputs: Mapping[str, OutputName], unknowns: Unknowns, knots: int
 ) -> FitProgram:
     sensors = tuple(name for name in study.sensors if name in outputs)
     blocks = tuple(Block(b.local_names, _place_in(model, b), b.size) for b in unknowns.of(recording.name))
-    ties = []
-    for path, text in study.ties.items():
-        expression = parse(f"ties/{path}", text)
-        ties.append((place_of(model, path), expression))
+    ties = [(place_of(model, path), expression) for path, expression in ties_of(study).items() if _is_path(model, path)]
     method = fixed_method(model)
     return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), knots, method)
+
+
+def ties_of(study: Study) -> dict[str, Expression]:
+    """The expressions of what is tied, by path. Raises `ModelError`."""
+    known = paths_of(study)
+    return {path: parse_expression(f"ties/{path}", str(text), known) for path, text in study.ties.items()}
+
+
+def paths_of(study: Study) -> list[str]:
+    """What expressions may hold: parameters of all models, and unknowns of sensors."""
+    models = [study.model, *(r.model for r in study.data if r.model is not None)]
+    sensors = [f"sensors/{name}/{key}" for name in study.sensors for key in SENSOR_KEYS]
+    return [*dict.fromkeys(path for model in models for path in known_parameters(model)), *sensors]
+
+
+def _is_path(model: Model, path: str) -> bool:
+    return has_place(model, Place(path, path))
 
 
 def _place_in(model: Model, block: Unknown) -> Place | None:

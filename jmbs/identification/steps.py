@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.outputs import Output
+from jmbs.identification.output_names import OutputName
 from jmbs.identification.problem import fixed_method
 from jmbs.identification.study import Input, Recording
 from jmbs.simulation import Model, simulate
@@ -23,7 +23,7 @@ LONGEST, SHORTEST = 1 / 60, 1 / 200_000
 
 
 def chosen_step(
-    recording: Recording, model: Model, outputs: Mapping[str, Output], noise: Mapping[str, np.ndarray]
+    recording: Recording, model: Model, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
 ) -> float:
     """The step, s, for a recording: by halving, of runs of the model as it is, until halving changes little.
 
@@ -46,8 +46,10 @@ def chosen_step(
     raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
 
 
-def _allowed(name: str, values: np.ndarray, outputs: Mapping[str, Output], noise: Mapping[str, np.ndarray]) -> float:
-    if outputs[name].key in ("q", "v", "position", "velocity", "angular_velocity"):
+def _allowed(
+    name: str, values: np.ndarray, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
+) -> float:
+    if outputs[name].kind in ("q", "v", "position", "velocity", "angular_velocity"):
         return PART_OF_NOISE * float(np.min(noise[name]))
     return RELATIVE * max(float(np.max(np.abs(values))), 1e-12)
 
@@ -60,18 +62,18 @@ def _longest(recording: Recording, span: float) -> float:
     return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
 
 
-def _seen(recording: Recording, model: Model, outputs: Mapping[str, Output], step: float) -> dict[str, np.ndarray]:
+def _seen(recording: Recording, model: Model, outputs: Mapping[str, OutputName], step: float) -> dict[str, np.ndarray]:
     """What is compared, by sensor, at LOOKED times; angles and rates of the body or joint at hand."""
     ts = np.linspace(model.settings.t0, float(np.max(recording.ts)), LOOKED)
     run = simulate(model, ts=ts, dt=step, solver=fixed_method(model), audit=False, until={}, throw=False)
     shown = {}
     for name, output in outputs.items():
-        if output.key in ("q", "v", "position", "velocity", "angular_velocity"):
-            values = getattr(run, output.key)[output.name].reshape(LOOKED, -1)[:, output.index]
-        elif output.name in model.layout.bodies:
-            values = run.velocity[output.name]
+        if output.kind in ("q", "v", "position", "velocity", "angular_velocity"):
+            values = getattr(run, output.kind)[output.owner][(slice(None), *output.index)]
+        elif output.owner in model.layout.bodies:
+            values = run.velocity[output.owner]
         else:
             first = next(iter(run.v))
-            values = run.v[output.name] if output.name in run.v else run.v[first]
+            values = run.v[output.owner] if output.owner in run.v else run.v[first]
         shown[name] = np.asarray(values)
     return shown

@@ -109,11 +109,13 @@ class Estimator:
 
     **Arguments:**
 
-    - `method`: `shooting`.
+    - `method`: `shooting`, `multiple_shooting` or `inverse_dynamics`.
     - `horizon`: `growing`, from a short start of each recording to its whole length, or `full`.
     - `loss`: `squares`, `huber` or `cauchy`, the last two with `scale` in standard deviations.
     - `max_iterations`, and `tolerance`, relative, of the cost and of the unknowns.
     - `starts`: how many starts; those beyond the first are drawn around it.
+    - `segments`: of each recording in multiple shooting; `trajectory`: the smooth motion of inverse dynamics, a
+      `basis`, `fourier` with `period` (s) and `harmonics` or `spline` with `cutoff` (Hz). None: by default.
     """
 
     method: str = "shooting"
@@ -123,6 +125,8 @@ class Estimator:
     max_iterations: int = 100
     tolerance: float = 1e-8
     starts: int = 1
+    segments: int | None = None
+    trajectory: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

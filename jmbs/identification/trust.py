@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
-from jmbs.identification.expressions import Expression, parse
+from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.least_squares import is_invisible
 from jmbs.identification.places import place_of, value_at
-from jmbs.identification.problem import Problem
+from jmbs.identification.problem import Problem, paths_of, ties_of
 from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
 from jmbs.identification.transforms import jacobian as transform_jacobian
 from jmbs.identification.unknowns import Unknown, parts
@@ -108,8 +108,8 @@ def estimates_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degr
                 value, start, unit_in(problem, block), block.kind, visible, error, interval, held, prior
             )
             row += 1
-    for path, text in problem.study.ties.items():
-        value, slope = expression_of(problem, sensitivity, parse(f"ties/{path}", text))
+    for path, expression in ties_of(problem.study).items():
+        value, slope = expression_of(problem, sensitivity, expression)
         visible = sensitivity.is_visible(slope)
         error = sensitivity.error(slope) if visible else None
         interval = None if error is None else (value - quantile * error, value + quantile * error)
@@ -161,7 +161,7 @@ def expression_of(problem: Problem, sensitivity: Sensitivity, expression: Expres
 
     def value(values: Any) -> Any:
         named = _Values(problem, {name: values[i] for name, i in places.items()})
-        return expression.value({path: named[path] for path in expression.paths})
+        return expression({path: named[path] for path in expression.names})
 
     values = jnp.asarray(sensitivity.values)
     found, gradient = jax.value_and_grad(value)(values)
@@ -172,15 +172,14 @@ class _Values:
     """Values by path: unknown ones, tied ones, and those of the model."""
 
     def __init__(self, problem: Problem, named: Mapping[str, Any]):
-        self.problem, self.named = problem, named
+        self.problem, self.named, self.ties = problem, named, ties_of(problem.study)
 
     def __getitem__(self, path: str) -> Any:
         if path in self.named:
             return self.named[path]
-        text = self.problem.study.ties.get(path)
-        if text is not None:
-            expression = parse(f"ties/{path}", text)
-            return expression.value({inner: self[inner] for inner in expression.paths})
+        if path in self.ties:
+            expression = self.ties[path]
+            return expression({inner: self[inner] for inner in expression.names})
         model = self.problem.study.model
         value = value_at(model, place_of(model, path))
         assert value is not None
@@ -190,9 +189,10 @@ class _Values:
 def derived_of(problem: Problem, sensitivity: Sensitivity, degrees: int) -> dict[str, DerivedEstimate]:
     """What a study derives, with standard errors by the delta method."""
     quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
-    found = {}
+    found, known = {}, paths_of(problem.study)
     for name, text in problem.study.derived.items():
-        value, slope = expression_of(problem, sensitivity, parse(f"derived/{name}", text))
+        expression = parse_expression(f"derived/{name}", str(text), known)
+        value, slope = expression_of(problem, sensitivity, expression)
         visible = sensitivity.is_visible(slope)
         error = sensitivity.error(slope) if visible else None
         interval = None if error is None else (value - quantile * error, value + quantile * error)

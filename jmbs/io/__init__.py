@@ -1,4 +1,6 @@
-"""Reading mechanisms from files, writing them and results."""
+"""Reading mechanisms and studies from files, writing them and results."""
+
+import typing
 
 from jmbs.io.config import ConfigError, read_config
 from jmbs.io.export import mechanism_config, write_config
@@ -15,6 +17,9 @@ from jmbs.io.result import (
 )
 from jmbs.io.summary import summarise
 
+if typing.TYPE_CHECKING:
+    from jmbs.io.study import load_study
+
 __all__ = [
     "PLOT_FOLDER",
     "RESULT_FILES",
@@ -29,6 +34,7 @@ __all__ = [
     "is_model",
     "load",
     "load_model",
+    "load_study",
     "mechanism_config",
     "read_config",
     "read_model",
@@ -36,3 +42,12 @@ __all__ = [
     "write_config",
     "write_result",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    # Most programs identify nothing: what studies need is imported when it is asked for.
+    if name == "load_study":
+        from jmbs.io.study import load_study
+
+        return load_study
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,11 +60,11 @@ def read_config(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> 
 def config_mechanism(file: Path, config: dict[str, Any], overrides: Iterable[str] = ()) -> Mechanism:
     """The mechanism of a config that is a mapping already; messages name `file`. See `read_config`."""
     apply_overrides(file, config, overrides)
-    _check_schema(file, config)
+    check_schema(file, config, SCHEMA)
     try:
         sections = ConfigSection.model_validate({key: value for key, value in config.items() if key != "schema"})
     except ValidationError as errors:
-        raise _config_error(file, errors) from None
+        raise first_error(file, errors) from None
     except RecursionError:
         raise ConfigError(file, "", "values nested too deeply", "a YAML config of a few levels") from None
     try:
@@ -76,14 +76,15 @@ def config_mechanism(file: Path, config: dict[str, Any], overrides: Iterable[str
     return mechanism
 
 
-def _check_schema(file: Path, config: dict[str, Any]) -> None:
+def check_schema(file: Path, config: dict[str, Any], schema: str) -> None:
+    """Refuses a file that does not say that it is of the schema."""
     found = config.get("schema")
-    if found != SCHEMA:
+    if found != schema:
         slip = difflib.get_close_matches("schema", config, n=1, cutoff=0.7) if found is None else []
-        raise ConfigError(file, "schema", f"nothing but {slip[0]}" if slip else show(found), SCHEMA)
+        raise ConfigError(file, "schema", f"nothing but {slip[0]}" if slip else show(found), schema)
 
 
-def _config_error(file: Path, errors: ValidationError) -> ConfigError:
+def first_error(file: Path, errors: ValidationError) -> ConfigError:
     """The first of pydantic's errors in our words, with the number of the others."""
     first = errors.errors(include_url=False)[0]
     context = first.get("ctx", {})
@@ -95,7 +96,7 @@ def _config_error(file: Path, errors: ValidationError) -> ConfigError:
     if first["type"] == "jmbs":
         wanted = context["wanted"]
     elif first["type"] == "literal_error":
-        wanted = context["expected"].strip("'")
+        wanted = context["expected"].replace("'", "")
     else:
         wanted = first["msg"].removeprefix("Input should be ")
     return ConfigError(file, "/".join(keys), found, wanted, errors.error_count() - 1)

@@ -16,11 +16,13 @@ from jmbs.library.mechanics import nearest, show
 _NAMED_SECTIONS = ("bodies", "joints", "loads", "elements", "constraints", "stores")
 
 
-def apply_overrides(file: Path, config: dict[str, Any], overrides: Iterable[str]) -> None:
+def apply_overrides(
+    file: Path, config: dict[str, Any], overrides: Iterable[str], named: tuple[str, ...] = _NAMED_SECTIONS
+) -> None:
     """Sets each `a.b=value` in the config. Raises `ConfigError` for a path that leads nowhere.
 
     Keys that the schema knows may be absent from the file; whether the schema knows them is checked afterwards
-    with everything else.
+    with everything else. `named`: sections whose parts must be there already.
     """
     for override in overrides:
         dotted, separator, text = override.partition("=")
@@ -31,12 +33,12 @@ def apply_overrides(file: Path, config: dict[str, Any], overrides: Iterable[str]
             value = parse_value(file, text, "/".join(keys))
         except yaml.YAMLError:
             raise ConfigError(file, "/".join(keys), f"{show(text)} from --set", "a YAML value") from None
-        _set(file, config, keys, value)
+        _set(file, config, keys, value, named)
 
 
-def _set(file: Path, config: dict[str, Any], keys: list[str], value: Any) -> None:
+def _set(file: Path, config: dict[str, Any], keys: list[str], value: Any, named: tuple[str, ...]) -> None:
     path = "/".join(keys)
-    if keys[0] in _NAMED_SECTIONS and len(keys) > 1:
+    if keys[0] in named and len(keys) > 1:
         section = config.get(keys[0])
         known = section if isinstance(section, dict) else {}
         if keys[1] not in known:

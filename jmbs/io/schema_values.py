@@ -28,10 +28,20 @@ _WANTED = {
     "t1": "the end time, s",
     "table": "a CSV file",
     "type": "a type",
+    "model": "a config of the mechanism",
+    "sensors": "a mapping of names to what is measured",
+    "recordings": "a mapping of names to recordings",
+    "output": "what the sensor measures, such as elbow/q",
+    "file": "a file of recorded data",
+    "column": "the name of a column",
+    "channels": "a mapping of sensors to columns",
+    "mean": "a number",
+    "std": "a standard deviation",
+    "basis": "fourier or spline",
 }
 
 
-def _refusal(wanted: str, key: str = "", found: str = "") -> PydanticCustomError:
+def refusal(wanted: str, key: str = "", found: str = "") -> PydanticCustomError:
     """An error at the value being validated, or at `key` below it; `found` empty: the value itself."""
     return PydanticCustomError("jmbs", "{wanted}", {"wanted": wanted, "key": key, "found": found})
 
@@ -47,45 +57,45 @@ class Section(BaseModel):
         """Refuses unknown keys with the nearest known one, and absent required keys."""
         known = cls.model_fields
         if not isinstance(value, dict):
-            raise _refusal(f"a mapping with keys from {', '.join(known)}")
+            raise refusal(f"a mapping with keys from {', '.join(known)}")
         for key in value:
             if key not in known:
-                raise _refusal(f"a known key{nearest(key, known)}", str(key), "an unknown key")
+                raise refusal(f"a known key{nearest(key, known)}", str(key), "an unknown key")
         for key, field in known.items():
             if field.is_required() and value.get(key) is None:
-                raise _refusal(_WANTED[key], key, "nothing")
+                raise refusal(_WANTED[key], key, "nothing")
         return {key: entry for key, entry in value.items() if entry is not None}
 
 
 def _number(value: Any) -> float:
     if not is_number(value):
-        raise _refusal("a finite number")
+        raise refusal("a finite number")
     return float(value)
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
-        raise _refusal("a whole number of at most 18 digits")
+        raise refusal("a whole number of at most 18 digits")
     return value
 
 
 def _word(value: Any) -> str:
     if not isinstance(value, str):
-        raise _refusal("a word")
+        raise refusal("a word")
     return value
 
 
 def _words(value: Any) -> list[str]:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not values or not all(isinstance(entry, str) for entry in values):
-        raise _refusal("a list of words")
+        raise refusal("a list of words")
     return values
 
 
 def _numbers(size: int) -> Any:
     def check(value: Any) -> list[float]:
         if not isinstance(value, list) or len(value) != size or not all(is_number(entry) for entry in value):
-            raise _refusal(f"{size} finite numbers")
+            raise refusal(f"{size} finite numbers")
         return [float(entry) for entry in value]
 
     return PlainValidator(check)
@@ -97,21 +107,21 @@ def _is_list_of_numbers(value: Any) -> bool:
 
 def _number_or_list(value: Any) -> Any:
     if not is_number(value) and not _is_list_of_numbers(value):
-        raise _refusal("a finite number or a list of finite numbers")
+        raise refusal("a finite number or a list of finite numbers")
     return value
 
 
 def _number_list_or_guess(value: Any) -> Any:
     guessed = value["guess"] if isinstance(value, dict) and set(value) == {"guess"} else value
     if not is_number(guessed) and not _is_list_of_numbers(guessed):
-        raise _refusal("a finite number, a list of finite numbers, or {guess: ...} with either")
+        raise refusal("a finite number, a list of finite numbers, or {guess: ...} with either")
     return value
 
 
 def _number_list_or_matrix(value: Any) -> Any:
     is_matrix = isinstance(value, list) and all(_is_list_of_numbers(row) for row in value)
     if not is_number(value) and not _is_list_of_numbers(value) and not is_matrix:
-        raise _refusal("a finite number, a list of finite numbers, or rows of them")
+        raise refusal("a finite number, a list of finite numbers, or rows of them")
     return value
 
 
@@ -119,7 +129,7 @@ def _none_is_empty(value: Any) -> Any:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _refusal("a mapping of names")
+        raise refusal("a mapping of names")
     return value
 
 

@@ -165,14 +165,17 @@ def _value(file: Path, text: str, path: str = "") -> Any:
         loader.dispose()
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises `ConfigError` with line and column where the YAML itself is broken."""
+def read_yaml(file: Path, schema: str = "jmbs/1") -> dict[str, Any]:
+    """The mapping in a YAML file, which should be of the schema.
+
+    Raises `ConfigError` with line and column where the YAML itself is broken.
+    """
     try:
         result = _value(file, read_text(file))
     except yaml.YAMLError as error:
         raise ConfigError(file, "", _mark(error), "valid YAML") from None
     if result is None:
-        raise ConfigError(file, "", "an empty file", "a YAML config starting with schema: jmbs/1")
+        raise ConfigError(file, "", "an empty file", f"a YAML config starting with schema: {schema}")
     if not isinstance(result, dict):
-        raise ConfigError(file, "", show(result), "a mapping at the top, starting with schema: jmbs/1")
+        raise ConfigError(file, "", show(result), f"a mapping at the top, starting with schema: {schema}")
     return result

@@ -1,0 +1,104 @@
+"""Unknowns by path: parameters as `Model.parameters()` lists them, their entries, and virtual ones of bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification.output_names import parse_index
+from jmbs.library.mechanics import nearest
+from jmbs.simulation import Model
+from jmbs.simulation.parameter_values import parameter_paths, parameter_value
+
+VIRTUAL = {"com": (3,), "inertial": (10,)}
+"""Of a body: its centre of mass, and its mass, centre of mass and inertia about that (xx, yy, zz, xy, xz, yz)."""
+
+
+class ParameterPath(NamedTuple):
+    """An unknown of a model.
+
+    **Arguments:** `base`: the parameter without an index; `index`: of one entry, None for the whole; `shape` of the
+    value; `kind`: `model`, `virtual` or `initial`.
+    """
+
+    base: str
+    index: tuple[int, ...] | None
+    shape: tuple[int, ...]
+    kind: str
+
+
+def parse_parameter(models: Iterable[Model], path: str) -> ParameterPath:
+    """What a path means in the first of the models that has it. Raises `ModelError` with the nearest known path."""
+    models = list(models)
+    base, index = parse_index(path.strip())
+    for model in models:
+        found = _shape_and_kind(model, base)
+        if found is not None:
+            shape, kind = found
+            return ParameterPath(base, index, _entry_shape(path, shape, index), kind)
+    known = [name for model in models for name in known_parameters(model)]
+    raise ModelError(path, "no such parameter", f"a known one{nearest(base, dict.fromkeys(known))}")
+
+
+def known_parameters(model: Model) -> list[str]:
+    """Paths of all that may be unknown in a model, without indices."""
+    virtual = [f"{body}/{key}" for body in model.layout.bodies for key in VIRTUAL]
+    return [*dict.fromkeys([*parameter_paths(model), *_initial_shapes(model)]), *virtual]
+
+
+def _initial_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    shapes, layout = {}, model.layout
+    for section, names in layout.initial_sections().items():
+        for name in names:
+            for key, shape in layout.initial_shapes(section, name).items():
+                if key != "guess" and shape != (0,):
+                    shapes[f"initial/{name}" if section == "states" else f"initial/{name}/{key}"] = shape
+    return shapes
+
+
+def _shape_and_kind(model: Model, base: str) -> tuple[tuple[int, ...], str] | None:
+    if base in parameter_paths(model):
+        return jnp.shape(parameter_value(model, base)), "model"
+    initial = _initial_shapes(model)
+    if base in initial:
+        return initial[base], "initial"
+    body, _, key = base.rpartition("/")
+    return (VIRTUAL[key], "virtual") if key in VIRTUAL and body in model.layout.bodies else None
+
+
+def _entry_shape(path: str, shape: tuple[int, ...], index: tuple[int, ...] | None) -> tuple[int, ...]:
+    if index is None:
+        return shape
+    if len(index) != len(shape) or any(i >= size for i, size in zip(index, shape, strict=True)):
+        raise ModelError(path, f"the index {list(index)}", f"one within shape {shape}" if shape else "no index")
+    return ()
+
+
+def entries_of_path(found: ParameterPath) -> frozenset[str]:
+    """The single numbers that an unknown stands for, so that no two unknowns are found to share one.
+
+    An entry of an inertia is its partner too; a body's ten numbers are its mass, centre of mass and inertia.
+    """
+    body, _, key = found.base.rpartition("/")
+    if found.kind == "virtual" and key == "inertial" and found.index is None:
+        parts = {"mass": (), "com": (3,), "inertia": (3, 3)}
+        return frozenset(
+            _entry_name(f"{body}/{part}", index) for part, shape in parts.items() for index in np.ndindex(shape)
+        )
+    indices = np.ndindex(found.shape) if found.index is None else [found.index]
+    return frozenset(_entry_name(found.base, index) for index in indices)
+
+
+def _entry_name(base: str, index: tuple[int, ...]) -> str:
+    return f"{base}{sorted(index) if base.endswith('/inertia') else list(index)}"
+
+
+def require_start(path: str, start: object, shape: tuple[int, ...]) -> None:
+    """Refuses a start whose numbers do not have the shape; one number stands for all entries. Raises `ModelError`."""
+    found = np.shape(np.asarray(start, dtype=float))
+    if found != () and int(np.prod(found)) != int(np.prod(shape)):
+        raise ModelError(path, f"shape {found}", f"shape {shape}")
