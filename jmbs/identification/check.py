@@ -8,14 +8,24 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.noise import noise_of
-from jmbs.identification.problem import Problem, deviation_of, outputs_of, problem_of, recording_models
+from jmbs.identification.problem import (
+    Experiment,
+    Problem,
+    deviation_of,
+    outputs_of,
+    problem_of,
+    recording_models,
+)
 from jmbs.identification.result import InvisibleDirection
+from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import chosen_step
-from jmbs.identification.study import Study
+from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
+from jmbs.identification.unknowns import samples, unknowns_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +75,16 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     """
     started = time.perf_counter()
     findings = list(study.findings)
+    if not study.source:
+        for recording in study.data:
+            model = study.model if recording.model is None else recording.model
+            findings += recording_findings(recording, study.sensors, model.settings.t0)
     if any(finding.severity == "error" for finding in findings) or not sensitivity:
         return Check(tuple(findings), seconds=time.perf_counter() - started)
     problem = pose(study)
     x = problem.unknowns.first
+    for experiment in problem.experiments:
+        findings += _at_start(problem, experiment, x)
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
@@ -84,6 +100,30 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     errors = {name: e.standard_error for name, e in estimates_of(problem, found, x, len(residual)).items()}
     seconds = time.perf_counter() - started
     return Check(tuple(findings), found.singular_values, directions, idle, errors, problem, seconds)
+
+
+def _at_start(problem: Problem, experiment: Experiment, x: np.ndarray) -> list[Finding]:
+    """What a recording says beside the model at the start."""
+    recording, program = experiment.recording, experiment.program
+    measured = {name: samples(recording, name) for name in program.sensors}
+    units = {name: output.unit for name, output in zip(program.sensors, program.outputs, strict=True)}
+    given = {name: channel.unit for name, channel in recording.channels.items() if isinstance(channel, Channel)}
+    noise = {name: 1 / float(np.max(row)) for name, row in zip(program.sensors, experiment.member.weights, strict=True)}
+
+    def exchanged(a: str, b: str) -> dict[str, np.ndarray]:
+        """What the model shows where initial values are measured and two channels stand in each other's place."""
+        channels = {**recording.channels, a: recording.channels[b], b: recording.channels[a]}
+        others = tuple(
+            dataclasses.replace(r, channels=channels) if r.name == recording.name else r for r in problem.study.data
+        )
+        start = unknowns_of(dataclasses.replace(problem.study, data=others), problem.models).first
+        return problem.predicted(experiment, start)
+
+    predicted = problem.predicted(experiment, x)
+    ts = np.asarray(recording.ts, float)
+    return findings_at_start(
+        recording.name, ts, measured, predicted, units, given=given, noise=noise, exchanged=exchanged
+    )
 
 
 def _has_effect(found, slope: np.ndarray) -> bool:

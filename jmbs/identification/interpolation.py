@@ -33,8 +33,8 @@ def at_times(
     """
     places = jnp.maximum((times - start) / step, 0.0)
     first = jnp.clip(jnp.floor(places).astype(int) - ORDER // 2 + 1, 0, values.shape[0] - ORDER)
-    powers = (places - first)[:, None] ** jnp.arange(ORDER)
-    weights = powers @ jnp.asarray(_BASIS, values.dtype)
+    within = places - first.astype(places.dtype)
+    weights = jnp.stack([within**i for i in range(ORDER)], axis=1) @ jnp.asarray(_BASIS, values.dtype)
     return jnp.sum(weights * values[first[:, None] + jnp.arange(ORDER)], axis=1)
 
 

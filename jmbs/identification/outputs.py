@@ -37,7 +37,8 @@ def signal(
     if output.kind not in ("point", "accelerometer"):
         return getattr(run, output.kind)[name][entry]
     i = output.index[0]
-    point = jnp.asarray(output.point) - moved.get(name, jnp.zeros(3))
+    point = jnp.asarray(output.point, model.dtype)
+    point = point - moved[name] if name in moved else point
     rotation = jax.vmap(quaternion_to_rotation)(run.quaternion[name])
     if output.kind == "point":
         return run.position[name][:, i] + rotation[:, i] @ point

@@ -107,7 +107,7 @@ def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> F
     run = simulate(
         model,
         t0=member.start,
-        ts=member.start + member.step * jnp.arange(program.knots),
+        ts=member.start + member.step * jnp.arange(program.knots, dtype=member.step.dtype),
         dt=ONE_STEP,
         max_steps=program.knots,
         solver=program.method,

@@ -93,7 +93,7 @@ class PseudoInertiaTransform(Transform):
 
     def values(self, coordinates):
         scale, d, (s12, s23, s13), t = coordinates[0], coordinates[1:4], coordinates[4:7], coordinates[7:10]
-        one, zero = jnp.ones(()), jnp.zeros(())
+        one, zero = jnp.ones((), scale.dtype), jnp.zeros((), scale.dtype)
         e = jnp.exp(d)
         rows = [[e[0], s12, s13, t[0]], [zero, e[1], s23, t[1]], [zero, zero, e[2], t[2]], [zero, zero, zero, one]]
         factor = jnp.exp(scale) * jnp.stack([jnp.stack(row) for row in rows])
@@ -101,7 +101,7 @@ class PseudoInertiaTransform(Transform):
         mass, second = pseudo[3, 3], pseudo[:3, :3]
         centre = pseudo[:3, 3] / mass
         about_centre = second - mass * jnp.outer(centre, centre)
-        inertia = jnp.trace(about_centre) * jnp.eye(3) - about_centre
+        inertia = jnp.trace(about_centre) * jnp.eye(3, dtype=scale.dtype) - about_centre
         moments = inertia[jnp.array([0, 1, 2, 0, 0, 1]), jnp.array([0, 1, 2, 1, 2, 2])]
         return jnp.concatenate([mass[None], centre, moments])
 

@@ -1,0 +1,74 @@
+"""Levenberg and Marquardt's method on small problems: bounds, directions that nothing shows, outliers, going on."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from jmbs.identification.least_squares import Iterate, Limits, minimise
+
+FREE = Limits(np.full(2, -np.inf), np.full(2, np.inf), tolerance=1e-12)
+
+
+def rosenbrock(x):
+    return np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]]), np.array([[-20 * x[0], 10.0], [-1.0, 0.0]])
+
+
+def ignored(_):
+    return None
+
+
+def test_curved_valley():
+    found = minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), FREE, ignored)
+    assert found.stopped == "converged"
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-8)
+
+
+def test_bound_that_is_active_and_one_that_is_not():
+    limits = dataclasses.replace(FREE, upper=np.array([0.5, 10.0]))
+    found = minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), limits, ignored)
+    np.testing.assert_allclose(found.x, [0.5, 0.25], atol=1e-8)
+    free = minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), FREE, ignored)
+    wide = dataclasses.replace(FREE, lower=np.full(2, -50.0), upper=np.full(2, 50.0))
+    np.testing.assert_array_equal(minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), wide, ignored).x, free.x)
+
+
+def test_what_nothing_shows_stays():
+    rows = np.array([[1e3, 1e3], [2e3, 2e3 + 1e-9]])
+    start = np.array([0.4, -0.1])
+    found = minimise(lambda x: (rows @ x - rows @ np.array([1.0, 1.0]), rows), Iterate(start), FREE, ignored)
+    assert found.x.sum() == pytest.approx(2.0, abs=1e-9)
+    assert found.x[0] - found.x[1] == pytest.approx(start[0] - start[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["huber", "cauchy"])
+def test_outliers(loss):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 1, 101)
+    y = 2.0 - t + 0.01 * rng.normal(size=t.shape)
+    y[::10] += 3.0
+    J = np.stack([np.ones_like(t), t], axis=1) / 0.01
+    limits = dataclasses.replace(FREE, loss=loss, most=300)
+    robust = minimise(lambda x: (J @ x - y / 0.01, J), Iterate(np.zeros(2)), limits, ignored)
+    squares = minimise(lambda x: (J @ x - y / 0.01, J), Iterate(np.zeros(2)), FREE, ignored)
+    assert np.max(np.abs(robust.x - [2.0, -1.0])) < 0.02
+    assert np.max(np.abs(squares.x - [2.0, -1.0])) > 0.1
+
+
+def test_goes_on_to_the_same_bits():
+    iterates = []
+    whole = minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), FREE, iterates.append)
+    for middle in iterates[1:-1:3]:
+        again = minimise(rosenbrock, middle, FREE, ignored)
+        np.testing.assert_array_equal(again.x, whole.x)
+        assert again.iterations == whole.iterations
+
+
+def test_values_that_are_not_finite_are_walked_around():
+    def walled(x):
+        residual, jacobian = rosenbrock(x)
+        return (residual if x[0] < 1.5 else residual * np.nan), jacobian
+
+    found = minimise(walled, Iterate(np.array([1.4, -1.0])), FREE, ignored)
+    np.testing.assert_allclose(found.x, [1, 1], atol=1e-8)
+    assert minimise(walled, Iterate(np.array([2.0, 1.0])), FREE, ignored).stopped == "stuck"
