@@ -10,6 +10,7 @@ from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
+    from jmbs.fitting import check_fit, fit
     from jmbs.visualise import draw
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "State",
     "Status",
     "Trajectory",
+    "check_fit",
     "compile",
     "draw",
     "ephs",
+    "fit",
     "guess",
     "lie",
     "load",
@@ -42,4 +45,8 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs.visualise import draw
 
         return draw
+    if name in ("fit", "check_fit"):
+        from jmbs import fitting
+
+        return getattr(fitting, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
