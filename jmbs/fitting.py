@@ -110,8 +110,9 @@ def _study(model: Any, parts: Mapping[str, Any], estimator: Estimator | None, ke
         study = model if isinstance(model, Study) else files.load_study(model)
     else:
         study = _from_parts(model, **parts)
-    changed = {"estimator": estimator, "seed": None if key is None else _seed(key)}
-    return dataclasses.replace(study, **{name: value for name, value in changed.items() if value is not None})
+    given = {"estimator": estimator, "seed": None if key is None else _seed(key)}
+    changed = {name: value for name, value in given.items() if value is not None}
+    return dataclasses.replace(study, **changed) if changed else study
 
 
 def _from_parts(model: Any, data: Any, parameters: Any, sensors: Any, ties: Any, derived: Any, prior: Any) -> Study:

@@ -26,21 +26,21 @@ MOST_NAMES = 40
 DATA, MODEL, NOISE, ALARM = "0.45", "#d62728", "#9ecae1", "#d62728"
 
 
-class Channel(NamedTuple):
+class ShownChannel(NamedTuple):
     """What one panel shows."""
 
     title: str
     one: ChannelFit
 
 
-def _channels(fit: Fit, recordings: Iterable[str] | None) -> list[Channel]:
+def _channels(fit: Fit, recordings: Iterable[str] | None) -> list[ShownChannel]:
     """Channels of the recordings that are named, all without names; those held out too. Raises `ModelError`."""
-    groups: dict[str, list[Channel]] = {}
+    groups: dict[str, list[ShownChannel]] = {}
     for held, found in ((False, fit.channels), (True, fit.heldout)):
         for recording, sensors in found.items():
             more = " (held out)" if held else ""
             groups.setdefault(recording, []).extend(
-                Channel(f"{recording} / {sensor}{more}", one) for sensor, one in sensors.items()
+                ShownChannel(f"{recording} / {sensor}{more}", one) for sensor, one in sensors.items()
             )
     wanted = list(groups) if recordings is None else [recordings] if isinstance(recordings, str) else list(recordings)
     for name in wanted:
@@ -84,6 +84,9 @@ def correlation_figure(fit: Fit) -> Figure:
     side = min(WIDTH, 2.6 + 0.32 * size)
     figure = new_figure(min(side - 0.4, WIDTH), min(WIDTH, side + 0.6))
     ax = figure.add_subplot()
+    if not size:
+        ax.set_axis_off()
+        return figure
     ax.set_facecolor("0.93")
     ax.add_patch(_hatched(size))
     image = ax.imshow(np.ma.masked_invalid(matrix), cmap="RdBu_r", vmin=-1.0, vmax=1.0, zorder=2)
@@ -115,7 +118,7 @@ def intervals_figure(fit: Fit) -> Figure:
             ends = [end / scale for end in one.interval]
             ax.plot(ends, [row, row], "|-", color=colour, linewidth=2.0, markersize=8)
     ax.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
     ax.set_xlabel("value over |estimate| (zero estimates: the value)", fontsize=8)
     _hold_apart(ax, fit)
     labels = [("C0", "estimate and 95 % interval"), (ALARM, "estimate that the data do not show")]
@@ -149,7 +152,7 @@ def singular_values_figure(fit: Fit) -> Figure:
     return figure
 
 
-def _panels(channels: list[Channel], columns: int) -> tuple[Figure, np.ndarray]:
+def _panels(channels: list[ShownChannel], columns: int) -> tuple[Figure, np.ndarray]:
     """A figure of a row of axes for each channel, up to a number of them."""
     count = min(max(len(channels), 1), MOST_PANELS)
     figure = new_figure(PANEL_HEIGHT * count + 0.4, WIDTH)

@@ -44,10 +44,10 @@ def write_fit_report(fit: Fit, path: str | os.PathLike[str], trajectory: Traject
 
     **Arguments:** `trajectory`: a run of the fitted model with audit, from which the energy account is taken.
     """
-    write_text(Path(path), fit_report(fit, trajectory))
+    write_text(Path(path), fit_page(fit, trajectory))
 
 
-def fit_report(fit: Fit, trajectory: Trajectory | None = None) -> str:
+def fit_page(fit: Fit, trajectory: Trajectory | None = None) -> str:
     """The page as text. See `write_fit_report`."""
     sections = [
         _parameters(fit),
