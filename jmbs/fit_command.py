@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmbs.errors import ModelError, printable
 
 if TYPE_CHECKING:
-    from jmbs.identification import Check, Fit, Input, Iteration, Recording, Study
+    from jmbs.identification import Check, Fit, Input, Recording, Study
     from jmbs.simulation import Trajectory
 
 CONVERGED, NOT_CONVERGED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -75,7 +76,7 @@ def _estimate(
     resume = args.resume and checkpoint.exists()
     if args.resume and not resume:
         print(f"{checkpoint}: not there, so the fit starts anew", file=sys.stderr)
-    found = with_warnings(fit(study, checkpoint=checkpoint, resume=resume, callback=show_progress), check)
+    found = with_warnings(fit(study, checkpoint=checkpoint, resume=resume, callback=ProgressLines()), check)
     files = write_fit(found, folder, force=True)
     troubles: list[str] = []
     files += _attempt("fitted.yaml", troubles, lambda: write_models(found, study, args.config.parent, folder))
@@ -97,15 +98,24 @@ def with_warnings(fit: Fit, check: Check) -> Fit:
     return dataclasses.replace(fit, warnings=(*before, *fit.warnings))
 
 
-def show_progress(at: Iteration) -> None:
-    """One line for an iteration."""
-    horizon = "" if at.horizon is None or at.horizon >= 1 else f"  horizon {at.horizon:.0%}"
-    print(
-        f"iteration {at.iteration:3d}  cost per sample {at.cost:.6g}  step {at.step:.2e}  "
-        f"largest change {at.change:.2e}  {at.seconds:.1f} s{horizon}",
-        file=sys.stderr,
-        flush=True,
-    )
+class ProgressLines:
+    """Prints one line for each iteration; to be made when the fit starts."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    def __call__(self, at: Any) -> None:
+        """Tells of an iteration: its `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change`."""
+        change = getattr(at, "change", None)
+        words = [
+            f"iteration {at.iteration:3d}",
+            f"cost per sample {at.cost_per_sample:.6g}",
+            f"step {at.step:.2e}",
+            *([] if change is None else [f"largest change {change:.2e}"]),
+            f"{time.monotonic() - self._started:.1f} s",
+            *([f"horizon {at.stage} of {at.stages}"] if at.stages > 1 else []),
+        ]
+        print("  ".join(words), file=sys.stderr, flush=True)
 
 
 def _attempt(what: str, troubles: list[str], write: Callable[[], list[Path]]) -> list[Path]:

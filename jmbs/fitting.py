@@ -15,7 +15,7 @@ import numpy as np
 from jmbs import identification
 from jmbs import io as files
 from jmbs.errors import ModelError
-from jmbs.identification import Check, Estimator, Fit, Iteration, Parameter, Prior, Recording, Sensor, Study, judged
+from jmbs.identification import Check, Estimator, Fit, Parameter, Prior, Recording, Sensor, Study, judged
 from jmbs.library.mechanics import Mechanism, show
 from jmbs.simulation import Model, compile
 
@@ -33,7 +33,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     key: Any = None,
-    callback: Callable[[Iteration], None] | None = None,
+    callback: Callable[[Any], None] | None = None,
 ) -> Fit:
     """Finds parameters of a model from recordings of its motion.
 
@@ -47,7 +47,7 @@ def fit(
     - `estimator`: how to estimate, in place of the study's.
     - `checkpoint`: a file that is written after each iteration; with `resume` it is where the fit goes on.
     - `key`: for what is drawn at random, a JAX key or a number.
-    - `callback`: called with an `Iteration` after each.
+    - `callback`: called after each iteration with its `iteration`, `cost_per_sample`, `step` and so on.
 
     Raises `ModelError` for what is wrong in a study. What a fit could not do is in its `status` and `message`.
     """

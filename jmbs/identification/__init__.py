@@ -12,7 +12,6 @@ from jmbs.identification.result import (
     Estimate,
     Fit,
     InvisibleDirection,
-    Iteration,
 )
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
 
@@ -27,7 +26,6 @@ __all__ = [
     "Fit",
     "Input",
     "InvisibleDirection",
-    "Iteration",
     "Parameter",
     "Prior",
     "Recording",

@@ -133,23 +133,6 @@ def _rms(values: np.ndarray) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class Iteration:
-    """How far a fit is, as `progress` is called with it after each step.
-
-    **Arguments:** `iteration`, from 0; `cost` per sample, 1/2 of the squared whitened residual; `step`: norm of the
-    scaled step; `change`: the largest relative one of an unknown; `seconds` since the start; `horizon`: share of the
-    recordings' length that is fitted, None for all of it.
-    """
-
-    iteration: int
-    cost: float
-    step: float
-    change: float
-    seconds: float
-    horizon: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class Check:
     """What `jmbs.check_fit` returns: what can be said before a fit, from one simulation and one Jacobian at the start.
 

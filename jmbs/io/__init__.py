@@ -1,19 +1,9 @@
 """Reading mechanisms from files, writing them and results."""
 
+import typing
+
 from jmbs.io.config import ConfigError, read_config
 from jmbs.io.export import mechanism_config, write_config
-from jmbs.io.fit_result import (
-    CHECK_FILE,
-    CHECKPOINT_FILE,
-    FIT_FILES,
-    FITTED_FILE,
-    REPORT_FILE,
-    write_check,
-    write_covariance,
-    write_fit,
-    write_residuals,
-)
-from jmbs.io.fitted_config import write_fitted
 from jmbs.io.load import ModelNotes, import_model, load, load_model
 from jmbs.io.models import ImportedModel, is_model, read_model
 from jmbs.io.result import (
@@ -26,6 +16,20 @@ from jmbs.io.result import (
     write_result,
 )
 from jmbs.io.summary import summarise
+
+if typing.TYPE_CHECKING:
+    from jmbs.io.fit_result import (
+        CHECK_FILE,
+        CHECKPOINT_FILE,
+        FIT_FILES,
+        FITTED_FILE,
+        REPORT_FILE,
+        write_check,
+        write_covariance,
+        write_fit,
+        write_residuals,
+    )
+    from jmbs.io.fitted_config import write_fitted
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -58,3 +62,16 @@ __all__ = [
     "write_residuals",
     "write_result",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    # Most programs identify nothing: what fits need is imported when it is asked for.
+    if name == "write_fitted":
+        from jmbs.io.fitted_config import write_fitted
+
+        return write_fitted
+    if name in __all__:
+        from jmbs.io import fit_result
+
+        return getattr(fit_result, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
