@@ -105,7 +105,7 @@ class ProgressLines:
         self._started = time.monotonic()
 
     def __call__(self, at: Any) -> None:
-        """Tells of an iteration: its `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change`."""
+        """Tells of an iteration: `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change`."""
         change = getattr(at, "change", None)
         words = [
             f"iteration {at.iteration:3d}",
