@@ -63,6 +63,8 @@ __all__ = [
     "write_result",
 ]
 
+_OF_FITS = ("FIT_FILES", "write_check", "write_covariance", "write_fit", "write_residuals")
+
 
 def __getattr__(name: str) -> typing.Any:
     # Most programs identify nothing: what fits need is imported when it is asked for.
@@ -70,7 +72,7 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs.io.fitted_config import write_fitted
 
         return write_fitted
-    if name in __all__:
+    if name.endswith("_FILE") or name in _OF_FITS:
         from jmbs.io import fit_result
 
         return getattr(fit_result, name)
