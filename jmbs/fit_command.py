@@ -86,7 +86,7 @@ def _estimate(
     for trouble in troubles:
         complain(f"{folder}: the fit is written, but {trouble}")
     if found.status == "converged":
-        return NOT_CONVERGED if troubles else CONVERGED
+        return CONVERGED
     complain(f"{study.name}: {found.status}: {found.message}")
     return INTERRUPTED if found.status == "interrupted" else NOT_CONVERGED
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_written_beside_the_fit_does_not_lose_it(stub, monkeypatc
     monkeypatch.setattr(
         jmbs.simulation, "simulate", lambda model, **options: failed(pair_trajectory(0.5, count=23), 6.0)
     )
-    assert main(["fit", "study.yaml", "--out", "out"]) == 1
+    assert main(["fit", "study.yaml", "--out", "out"]) == 0, "the status is that of the fit"
     assert written(tmp_path / "out") == FILES - {"fitted.yaml"}
     err = capsys.readouterr().err
     assert "the fit is written, but fitted.yaml is not" in err and "gone.yaml" in err
@@ -257,3 +257,13 @@ def test_a_model_error_names_the_study(stub, capsys):
     stub.fit = ModelError("cart/mass", "nothing", "a start")
     assert fit() == 2
     assert capsys.readouterr().err.endswith("jmbs: study.yaml: cart/mass: found nothing, wanted a start\n")
+
+
+def test_an_account_that_fails_is_told_and_the_report_is_there(stub, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(jmbs.simulation, "simulate", lambda model, **options: 1 / 0)
+    monkeypatch.setattr(
+        jmbs.identification.Fit, "report", lambda fit, path, trajectory: path.write_text(str(trajectory))
+    )
+    assert main(["fit", "study.yaml", "--out", "out"]) == 0
+    assert (tmp_path / "out" / "report.html").read_text() == "None"
+    assert "its energy account is not: ZeroDivisionError" in capsys.readouterr().err
