@@ -25,8 +25,7 @@ ACCOUNT_SAMPLES = 400
 
 def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> int:
     """Does what the arguments of `jmbs fit` say and returns the exit status; `complain` prints a message."""
-    from jmbs.fitting import checked
-    from jmbs.identification import check_summary
+    from jmbs import identification
     from jmbs.io import CHECK_FILE, CHECKPOINT_FILE, FIT_FILES, check_directory, claimed, write_check
     from jmbs.simulation import waiting
 
@@ -40,13 +39,11 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
         study = _read(args)
     with claimed(args.out, study.name, may_be_there, files) as folder:
         with waiting("checking what the data can show"):
-            check = checked(study, sensitivities=not args.no_check)
+            check = identification.check_fit(study, sensitivity=not args.no_check)
         write_check(check, folder / CHECK_FILE)
-        print(check_summary(check), flush=True)
-        if check.errors:
-            complain(
-                f"{study.name}: {_counted(len(check.errors), 'error')} in the study or its data: nothing was fitted"
-            )
+        print(identification.check_summary(check), flush=True)
+        if errors := sum(finding.severity == "error" for finding in check.findings):
+            complain(f"{study.name}: {_counted(errors, 'error')} in the study or its data: nothing was fitted")
             return INPUT_WRONG
         if args.check:
             print(f"\n{folder / CHECK_FILE}")
@@ -69,14 +66,15 @@ def _read(args: argparse.Namespace) -> Study:
 def _estimate(
     args: argparse.Namespace, study: Study, check: Check, folder: Path, complain: Callable[[str], None]
 ) -> int:
-    from jmbs.fitting import fit
+    from jmbs.fitting import estimated
     from jmbs.io import CHECKPOINT_FILE, write_fit
 
     checkpoint = folder / CHECKPOINT_FILE
     resume = args.resume and checkpoint.exists()
     if args.resume and not resume:
         print(f"{checkpoint}: not there, so the fit starts anew", file=sys.stderr)
-    found = with_warnings(fit(study, checkpoint=checkpoint, resume=resume, callback=ProgressLines()), check)
+    options = {"checkpoint": checkpoint, "resume": resume, "progress": ProgressLines()}
+    found = with_warnings(estimated(study, check, **options), check)
     files = write_fit(found, folder, force=True)
     troubles: list[str] = []
     files += _attempt("fitted.yaml", troubles, lambda: write_models(found, study, args.config.parent, folder))
@@ -94,7 +92,7 @@ def _estimate(
 def with_warnings(fit: Fit, check: Check) -> Fit:
     """The fit with the warnings of the check before its own; one of a kind, recording and channel is enough."""
     own = {(found.code, found.recording, found.channel) for found in fit.warnings}
-    before = tuple(found for found in check.warnings if (found.code, found.recording, found.channel) not in own)
+    before = tuple(found for found in check.findings if (found.code, found.recording, found.channel) not in own)
     return dataclasses.replace(fit, warnings=(*before, *fit.warnings))
 
 

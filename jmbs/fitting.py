@@ -61,7 +61,7 @@ def fit(
     }
     study = _study(model, parts, estimator, key)
     place = None if checkpoint is None else Path(checkpoint)
-    return judged(identification.fit(study, progress=callback, checkpoint=place, resume=resume))
+    return estimated(study, checkpoint=place, resume=resume, progress=callback)
 
 
 def check_fit(
@@ -88,17 +88,12 @@ def check_fit(
         "derived": derived,
         "prior": prior,
     }
-    return checked(_study(model, parts, estimator, key))
+    return identification.check_fit(_study(model, parts, estimator, key))
 
 
-def checked(study: Study, sensitivities: bool = True) -> Check:
-    """The check of a study; without `sensitivities`, and where data have errors, of what was read only."""
-    read = Check(study.findings)
-    if read.errors or not sensitivities:
-        return read
-    check = identification.check_fit(study)
-    more = tuple(finding for finding in study.findings if finding not in check.findings)
-    return dataclasses.replace(check, findings=(*more, *check.findings))
+def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:
+    """The fit of a study, its residuals judged; `check`: what was found before, `options`: of `fit_study`."""
+    return judged(identification.fit_study(study, check=check, **options))
 
 
 def _study(model: Any, parts: Mapping[str, Any], estimator: Estimator | None, key: Any) -> Study:

@@ -1,5 +1,6 @@
 """Identification: from recorded motion to parameters with intervals."""
 
+from jmbs.identification.check import Check
 from jmbs.identification.findings import Finding
 from jmbs.identification.fit_dataset import channel_rows
 from jmbs.identification.fit_record import as_json, check_record, fit_record, jmbs_version, plain_values
@@ -7,7 +8,6 @@ from jmbs.identification.fit_table import check_summary, effort_text, error_text
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import (
     ChannelFit,
-    Check,
     DerivedEstimate,
     Estimate,
     Fit,

@@ -14,7 +14,8 @@ import numpy as np
 from jmbs.identification.findings import Finding
 
 if TYPE_CHECKING:
-    from jmbs.identification.result import ChannelFit, Check, Fit
+    from jmbs.identification.check import Check
+    from jmbs.identification.result import ChannelFit, Fit
 
 FIT_SCHEMA = "jmbs-fit-result/1"
 STATISTICS = ("samples", "rms", "rms_over_noise", "mean", "lag1", "largest", "largest_at")
@@ -53,12 +54,11 @@ def fit_record(fit: Fit) -> dict[str, Any]:
 
 def check_record(check: Check) -> dict[str, Any]:
     """What `check.json` holds."""
-    directions = check.invisible_directions
     record = {
         "status": check.status,
         "findings": [finding_record(finding) for finding in check.findings],
         "singular_values": check.singular_values,
-        "invisible_directions": None if directions is None else [dataclasses.asdict(found) for found in directions],
+        "invisible_directions": [dataclasses.asdict(found) for found in check.invisible_directions],
         "no_effect": check.no_effect,
         "predicted_standard_errors": check.predicted_standard_errors,
     }

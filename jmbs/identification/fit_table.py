@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jmbs.identification.result import ChannelFit, Check, DerivedEstimate, Estimate, Fit
+    from jmbs.identification.check import Check
+    from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit
 
 
 def fit_summary(fit: Fit) -> str:
@@ -27,11 +28,11 @@ def fit_summary(fit: Fit) -> str:
 def check_summary(check: Check) -> str:
     """What a check found, in lines: errors and warnings, what is invisible, expected standard errors."""
     lines = [f"{finding.severity}: {finding.message}" for finding in check.findings]
-    lines += [f"not visible: {direction.text}" for direction in check.invisible_directions or ()]
-    lines += [f"no effect: {path}" for path in check.no_effect or ()]
-    if check.singular_values is not None:
+    lines += [f"not visible: {direction.text}" for direction in check.invisible_directions]
+    lines += [f"no effect: {path}" for path in check.no_effect]
+    if len(check.singular_values):
         lines.append(f"singular values {' '.join(f'{value:.3g}' for value in check.singular_values)}")
-    if check.predicted_standard_errors is not None:
+    if check.predicted_standard_errors:
         expected = check.predicted_standard_errors.items()
         rows = [(path, "not visible" if error is None else f"{error:.2g}") for path, error in expected]
         lines.append(columns([("parameter", "expected standard error"), *rows]))

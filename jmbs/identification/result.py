@@ -133,37 +133,6 @@ def _rms(values: np.ndarray) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class Check:
-    """What `jmbs.check_fit` returns: what can be said before a fit, from one simulation and one Jacobian at the start.
-
-    **Arguments:** `findings` of the data and of the start; `singular_values` (p,) and `invisible_directions` of the
-    whitened Jacobian in scaled unknowns; `no_effect`: paths that change no sample; `predicted_standard_errors` by path,
-    None along what is not visible. What was not looked at is None.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    singular_values: np.ndarray | None = None
-    invisible_directions: tuple[InvisibleDirection, ...] | None = None
-    no_effect: tuple[str, ...] | None = None
-    predicted_standard_errors: Mapping[str, float | None] | None = None
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        """The findings with which there is no fit."""
-        return tuple(finding for finding in self.findings if finding.severity == "error")
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The other findings."""
-        return tuple(finding for finding in self.findings if finding.severity != "error")
-
-    @property
-    def status(self) -> str:
-        """`errors`, `warnings` or `clean`."""
-        return "errors" if self.errors else "warnings" if self.findings else "clean"
-
-
-@dataclasses.dataclass(frozen=True)
 class Fit:
     """What `jmbs.fit` returns.
 

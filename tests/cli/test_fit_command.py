@@ -50,11 +50,14 @@ class Stub:
         more = {"source": self.source, "findings": self.findings, "name": "cart"}
         return Study(cart_model(), self.data, unknowns, sensors, **more)
 
-    def check_fit(self, study):
+    def check_fit(self, study, sensitivity=True):
+        if not sensitivity or any(finding.severity == "error" for finding in study.findings):
+            return Check(study.findings)
         self.calls.append("check")
         return self.check
 
-    def estimate(self, study, *, progress=None, checkpoint=None, resume=False):
+    def estimate(self, study, *, check=None, progress=None, checkpoint=None, resume=False):
+        assert check is not None
         self.calls.append("fit")
         self.options = {"checkpoint": checkpoint, "resume": resume}
         progress(types.SimpleNamespace(**FIRST, change=0.01))
@@ -68,7 +71,7 @@ def stub(monkeypatch, tmp_path):
     stub = Stub()
     monkeypatch.setattr(jmbs.io, "load_study", stub.load_study, raising=False)
     monkeypatch.setattr(jmbs.identification, "check_fit", stub.check_fit, raising=False)
-    monkeypatch.setattr(jmbs.identification, "fit", stub.estimate, raising=False)
+    monkeypatch.setattr(jmbs.identification, "fit_study", stub.estimate, raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cart.yaml").write_text(yaml.safe_dump(CART))
     return stub

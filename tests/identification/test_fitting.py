@@ -11,7 +11,7 @@ import jmbs
 import jmbs.identification
 import jmbs.io
 from jmbs.errors import ModelError
-from jmbs.identification import Check, Estimator, Finding, Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification import Check, Estimator, Parameter, Prior, Recording, Sensor, Study
 
 TS = np.linspace(0.0, 1.0, 5)
 RECORDING = Recording("driven", TS, {"rail/q": np.zeros(5)})
@@ -27,7 +27,7 @@ def seen(monkeypatch):
         seen.update(study=study, **options)
         return made_fit(channels={"driven": {"x": channel(drift=3.0)}})
 
-    monkeypatch.setattr(jmbs.identification, "fit", estimate, raising=False)
+    monkeypatch.setattr(jmbs.identification, "fit_study", estimate, raising=False)
     monkeypatch.setattr(jmbs.identification, "check_fit", lambda study: Check(study.findings), raising=False)
     monkeypatch.setattr(jmbs.io, "load_study", lambda path: STUDY, raising=False)
     return seen
@@ -60,12 +60,9 @@ def test_residuals_are_judged(seen):
     assert "residuals_not_white" in [warning.code for warning in jmbs.fit(STUDY).warnings]
 
 
-def test_findings_of_the_reading_are_kept_once(seen):
-    error = Finding("not_a_number", "error", "row 3")
-    jump = Finding("time_jump", "warning", "row 7")
-    study = Study(STUDY.model, STUDY.data, STUDY.parameters, STUDY.sensors, findings=(jump,))
-    assert jmbs.check_fit(study).findings == (jump,)
-    assert jmbs.check_fit(Study(STUDY.model, (), {}, {}, findings=(error,))).status == "errors"
+def test_a_check_takes_the_same_arguments(seen):
+    assert jmbs.check_fit(STUDY).status == jmbs.check_fit("study.yaml").status == "clean"
+    assert jmbs.check_fit(cart_model(), RECORDING, ["cart/mass"]).findings == () and not seen
 
 
 @pytest.mark.parametrize(
