@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from jmbs.errors import ModelError, printable, shortened
-from jmbs.identification import ChannelFit, Fit, whiteness
+from jmbs.identification import ChannelFit, Estimate, Fit, whiteness
 from jmbs.visualise.canvas import new_figure
 
 WIDTH = 7.5
@@ -57,7 +57,7 @@ def trajectories_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Fi
         _data_and_model(ax, channel.one)
         _titled(ax, channel.title)
     if channels:
-        rows[0][0].legend(fontsize=8, loc="upper right", ncols=2)
+        rows[0][0].legend(fontsize=8, loc="best", ncols=2)
         rows[-1][0].set_xlabel("time (s)", fontsize=8)
     return figure
 
@@ -110,7 +110,7 @@ def intervals_figure(fit: Fit) -> Figure:
     figure = new_figure(1.2 + 0.26 * max(len(names), 1), WIDTH)
     ax = figure.add_subplot()
     for row, one in enumerate(fit.parameters.values()):
-        scale = abs(one.estimate) or 1.0
+        scale = _scale(one)
         ax.plot([one.start / scale], [row], "o", mfc="none", color="0.5", label="start" if row == 0 else None)
         colour = "C0" if one.visible else ALARM
         ax.plot([one.estimate / scale], [row], "D", color=colour, markersize=4)
@@ -119,7 +119,7 @@ def intervals_figure(fit: Fit) -> Figure:
             ax.plot(ends, [row, row], "|-", color=colour, linewidth=2.0, markersize=8)
     ax.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
     ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
-    ax.set_xlabel("value over |estimate| (zero estimates: the value)", fontsize=8)
+    ax.set_xlabel("value over |estimate|, or over half the interval where that is larger", fontsize=8)
     _hold_apart(ax, fit)
     labels = [("C0", "estimate and 95 % interval"), (ALARM, "estimate that the data do not show")]
     shown = [entry for entry, some in zip(labels, (True, False), strict=True) if _some_visible(fit, some)]
@@ -198,9 +198,9 @@ def _thinned(count: int) -> slice:
 
 def _hold_apart(ax: Axes, fit: Fit) -> None:
     """Starts far away are marked at the picture's edge, so that intervals can be seen."""
-    places = [one.estimate / (abs(one.estimate) or 1.0) for one in fit.parameters.values()]
-    ends = [end / (abs(one.estimate) or 1.0) for one in fit.parameters.values() for end in one.interval or ()]
-    starts = [one.start / (abs(one.estimate) or 1.0) for one in fit.parameters.values()]
+    places = [one.estimate / _scale(one) for one in fit.parameters.values()]
+    ends = [end / _scale(one) for one in fit.parameters.values() for end in one.interval or ()]
+    starts = [one.start / _scale(one) for one in fit.parameters.values()]
     values = [value for value in (*places, *ends, *np.clip(starts, -3.0, 3.0)) if np.isfinite(value)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     margin = 0.06 * (high - low) or 0.1
@@ -216,6 +216,12 @@ def _hold_apart(ax: Axes, fit: Fit) -> None:
                 va="center",
                 ha="right" if start > high else "left",
             )
+
+
+def _scale(one: Estimate) -> float:
+    """What an unknown is drawn over, so that its interval has a width to be seen and leaves others theirs."""
+    half = 0.0 if one.interval is None else 0.5 * abs(one.interval[1] - one.interval[0])
+    return max(abs(one.estimate), half) or 1.0
 
 
 def _some_visible(fit: Fit, visible: bool) -> bool:

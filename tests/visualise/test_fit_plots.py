@@ -126,3 +126,9 @@ def test_starts_far_away_do_not_hide_intervals():
     ax = intervals_figure(made_fit(parameters=far)).axes[0]
     low, high = ax.get_xlim()
     assert high - low < 5 and any("start" in text.get_text() for text in ax.texts)
+
+
+def test_an_unknown_near_zero_leaves_others_their_room():
+    ax = intervals_figure(made_fit(parameters={"a": estimate(1.0, 0.01, "m"), "b": estimate(1e-6, 1e-3, "m")})).axes[0]
+    low, high = ax.get_xlim()
+    assert -2 < low and high < 2
