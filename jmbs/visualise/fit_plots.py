@@ -57,7 +57,7 @@ def trajectories_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Fi
         _data_and_model(ax, channel.one)
         _titled(ax, channel.title)
     if channels:
-        rows[0][0].legend(fontsize=8, loc="best", ncols=2)
+        figure.legend(handles=rows[0][0].lines, fontsize=8, loc="outside lower center", ncols=2)
         rows[-1][0].set_xlabel("time (s)", fontsize=8)
     return figure
 
