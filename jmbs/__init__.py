@@ -10,6 +10,7 @@ from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
+    from jmbs.fitting import check_fit, fit
     from jmbs.identification import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
     from jmbs.io import load_study
     from jmbs.visualise import draw
@@ -32,9 +33,11 @@ __all__ = [
     "Status",
     "Study",
     "Trajectory",
+    "check_fit",
     "compile",
     "draw",
     "ephs",
+    "fit",
     "guess",
     "lie",
     "load",
@@ -64,4 +67,8 @@ def __getattr__(name: str) -> typing.Any:
         import jmbs.identification
 
         return getattr(jmbs.identification, name)
+    if name in ("fit", "check_fit"):
+        from jmbs import fitting
+
+        return getattr(fitting, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -67,11 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
     run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
     run.add_argument("--force", action="store_true", help="overwrite an earlier result in DIR")
-    cache = run.add_mutually_exclusive_group()
-    place = "keep compiled programs in DIR, for the next run (default: jmbs's folder among the user's caches)"
-    cache.add_argument("--cache", metavar="DIR", type=Path, help=place)
-    cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+    _add_cache(run)
     run.set_defaults(command=_run)
+
+    _add_fit(commands)
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
     check.set_defaults(command=_check)
@@ -104,6 +103,41 @@ def _parser() -> argparse.ArgumentParser:
     imports.add_argument("--debug", action="store_true", help="show tracebacks")
     imports.set_defaults(command=_import)
     return parser
+
+
+def _add_cache(command: argparse.ArgumentParser) -> None:
+    cache = command.add_mutually_exclusive_group()
+    place = "keep compiled programs in DIR, for the next run (default: jmbs's folder among the user's caches)"
+    cache.add_argument("--cache", metavar="DIR", type=Path, help=place)
+    cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+
+
+def _add_fit(commands: Any) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="find parameters from recordings of a motion",
+        description="Checks a study and its recordings, finds the parameters, and writes fit.json, fitted.yaml, "
+        "residuals.csv, covariance.csv and report.html. Exit status: 0 converged, 1 not, 2 wrong input.",
+    )
+    fit.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
+    fit.add_argument(
+        "--set",
+        metavar="a.b=value",
+        action="append",
+        default=[],
+        help="replace a value of the study, by its path in the file; may be repeated",
+    )
+    fit.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
+    fit.add_argument("--force", action="store_true", help="overwrite an earlier fit in DIR")
+    how = fit.add_mutually_exclusive_group()
+    how.add_argument("--check", action="store_true", help="only say what the data can show, in check.json: no fit")
+    how.add_argument("--no-check", action="store_true", help="look at the data only, not at sensitivities, before it")
+    fit.add_argument("--resume", action="store_true", help="go on from DIR/checkpoint.npz, to the same result")
+    report = {"action": argparse.BooleanOptionalAction, "default": True}
+    fit.add_argument("--report", help="write report.html (default), or leave it out", **report)
+    _add_cache(fit)
+    fit.add_argument("--debug", action="store_true", help="show tracebacks")
+    fit.set_defaults(command=_fit)
 
 
 def _version() -> str:
@@ -141,6 +175,17 @@ def _run(args: argparse.Namespace) -> int:
     outcome = "interrupted" if summary["status"] == "interrupted" else "failed"
     _complain(f"{mechanism.name}: {outcome} at t = {number(summary['failure_time'])} s: {summary['message']}")
     return INTERRUPTED if outcome == "interrupted" else RUN_FAILED
+
+
+def _fit(args: argparse.Namespace) -> int:
+    from jmbs.compiler import ask_for_quick_compiling
+    from jmbs.fit_command import fit_command
+
+    if args.check and args.resume:
+        raise ModelError("--resume", "beside --check", "one of them: a check has nothing to go on with")
+    ask_for_quick_compiling()
+    _use_cache(args)
+    return fit_command(args, _complain)
 
 
 def _check(args: argparse.Namespace) -> int:

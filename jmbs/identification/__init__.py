@@ -1,5 +1,6 @@
 """Identification: from recorded motion to parameters with intervals."""
 
+from jmbs.identification.check import Check, check_fit
 from jmbs.identification.data_findings import (
     before_start,
     increasing,
@@ -10,8 +11,13 @@ from jmbs.identification.data_findings import (
     signal_findings,
     time_findings,
 )
+from jmbs.identification.estimation import Progress
 from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.findings import Finding
+from jmbs.identification.fit import fit_study
+from jmbs.identification.fit_dataset import channel_rows
+from jmbs.identification.fit_record import as_json, check_record, fit_record, jmbs_version, plain_values
+from jmbs.identification.fit_table import check_summary, effort_text, error_text, interval_text, number_text
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import (
     ParameterPath,
@@ -20,6 +26,7 @@ from jmbs.identification.parameter_paths import (
     parse_parameter,
     require_start,
 )
+from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit, InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start, swapped_channels, unit_suspect
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
@@ -28,6 +35,7 @@ from jmbs.identification.units import conversion, in_unit, parse_unit
 __all__ = [
     "Channel",
     "ChannelFit",
+    "Check",
     "DerivedEstimate",
     "Estimate",
     "Estimator",
@@ -44,6 +52,9 @@ __all__ = [
     "Sensor",
     "Study",
     "before_start",
+    "check_fit",
+    "fit_study",
+    "Progress",
     "conversion",
     "entries_of_path",
     "findings_at_start",
@@ -63,4 +74,20 @@ __all__ = [
     "swapped_channels",
     "time_findings",
     "unit_suspect",
+    "Whiteness",
+    "as_json",
+    "autocorrelation",
+    "channel_rows",
+    "check_record",
+    "check_summary",
+    "effort_text",
+    "error_text",
+    "fit_record",
+    "interval_text",
+    "jmbs_version",
+    "judged",
+    "number_text",
+    "plain_values",
+    "residual_findings",
+    "whiteness",
 ]

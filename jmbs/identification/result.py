@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jmbs.files import write_text
 from jmbs.identification.findings import Finding
-from jmbs.simulation import Model
+from jmbs.identification.fit_record import as_json, fit_record
+from jmbs.identification.fit_table import fit_summary
+from jmbs.identification.residual_tests import autocorrelation
+from jmbs.simulation import Model, Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +80,57 @@ class ChannelFit:
         """Measured less predicted (n,)."""
         return self.measured - self.predicted
 
+    @property
+    def whitened(self) -> np.ndarray:
+        """The residual over its noise (n,)."""
+        return self.residual / self.noise
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy  # what follows is new
+        return np.asarray(self.residual, dtype)
+
+    @property
+    def samples(self) -> int:
+        """How many were compared."""
+        return self.residual.size
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the residual; NaN without samples."""
+        return _rms(self.residual)
+
+    @property
+    def rms_over_noise(self) -> float:
+        """Root mean square of the residual over its noise: one, where the model and the noise are right."""
+        return _rms(self.whitened)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the residual."""
+        return float(np.mean(self.residual)) if self.samples else math.nan
+
+    @property
+    def lag1(self) -> float:
+        """Autocorrelation of the residual from one sample to the next."""
+        return float(autocorrelation(self.residual, 1)[0])
+
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of the residual."""
+        return float(np.max(np.abs(self.residual))) if self.samples else math.nan
+
+    @property
+    def largest_at(self) -> float:
+        """When it is largest, s."""
+        return float(self.ts[np.argmax(np.abs(self.residual))]) if self.samples else math.nan
+
+
+def _rms(values: np.ndarray) -> float:
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if not (values.size and 0 < largest < math.inf):
+        return largest if values.size else math.nan
+    return largest * math.sqrt(float(np.mean((values / largest) ** 2)))
+
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
@@ -83,6 +145,7 @@ class Fit:
     - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out.
     - `evaluations`: how many `simulations`, `jacobians`, `iterations`; `seconds`: `total`, `compile`, `check`.
     - `model`: the fitted one; `models`: by recording, with what holds in it.
+    - `source`: the study as it was written.
     """
 
     name: str
@@ -107,3 +170,51 @@ class Fit:
     model: Model
     models: Mapping[str, Model]
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def residuals(self) -> Mapping[str, Mapping[str, ChannelFit]]:
+        """By recording and sensor, with their statistics; `numpy.asarray` of one is the residual."""
+        return self.channels
+
+    @property
+    def null_dimension(self) -> int:
+        """How many directions the data do not show."""
+        return len(self.invisible_directions)
+
+    def summary(self) -> str:
+        """What was found, as a table to print."""
+        return fit_summary(self)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Writes `fit.json`, schema jmbs-fit-result/1; replaces what is there."""
+        write_text(Path(path), as_json(fit_record(self)))
+
+    def to_xarray(self) -> xr.Dataset:
+        """Estimates along `parameter`, and all samples along `sample`, those of held-out recordings too."""
+        from jmbs.identification.fit_dataset import fit_dataset
+
+        return fit_dataset(self)
+
+    def report(self, path: str | os.PathLike[str], trajectory: Trajectory | None = None) -> None:
+        """Writes a page in HTML, complete in one file; `trajectory`: a run of the fitted model, for its energies."""
+        from jmbs.visualise import write_fit_report
+
+        write_fit_report(self, path, trajectory)
+
+    def plot_trajectories(self, recordings: Iterable[str] | None = None) -> Figure:
+        """What was measured beside the model, a panel for each channel; `recordings`: those, None for all."""
+        from jmbs.visualise import trajectories_figure
+
+        return trajectories_figure(self, recordings)
+
+    def plot_residuals(self, recordings: Iterable[str] | None = None) -> Figure:
+        """Residuals over time with their autocorrelation; `recordings`: those, None for all."""
+        from jmbs.visualise import residuals_figure
+
+        return residuals_figure(self, recordings)
+
+    def plot_correlation(self) -> Figure:
+        """The correlation of the estimates."""
+        from jmbs.visualise import correlation_figure
+
+        return correlation_figure(self)

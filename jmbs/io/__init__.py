@@ -18,10 +18,27 @@ from jmbs.io.result import (
 from jmbs.io.summary import summarise
 
 if typing.TYPE_CHECKING:
+    from jmbs.io.fit_result import (
+        CHECK_FILE,
+        CHECKPOINT_FILE,
+        FIT_FILES,
+        FITTED_FILE,
+        REPORT_FILE,
+        write_check,
+        write_covariance,
+        write_fit,
+        write_residuals,
+    )
+    from jmbs.io.fitted_config import write_fitted
     from jmbs.io.study import load_study
 
 __all__ = [
+    "CHECKPOINT_FILE",
+    "CHECK_FILE",
+    "FITTED_FILE",
+    "FIT_FILES",
     "PLOT_FOLDER",
+    "REPORT_FILE",
     "RESULT_FILES",
     "ConfigError",
     "ImportedModel",
@@ -39,13 +56,28 @@ __all__ = [
     "read_config",
     "read_model",
     "summarise",
+    "write_check",
     "write_config",
+    "write_covariance",
+    "write_fit",
+    "write_fitted",
+    "write_residuals",
     "write_result",
 ]
 
+_OF_FITS = ("FIT_FILES", "write_check", "write_covariance", "write_fit", "write_residuals")
+
 
 def __getattr__(name: str) -> typing.Any:
-    # Most programs identify nothing: what studies need is imported when it is asked for.
+    # Most programs identify nothing: what fits need is imported when it is asked for.
+    if name == "write_fitted":
+        from jmbs.io.fitted_config import write_fitted
+
+        return write_fitted
+    if name.endswith("_FILE") or name in _OF_FITS:
+        from jmbs.io import fit_result
+
+        return getattr(fit_result, name)
     if name == "load_study":
         from jmbs.io.study import load_study
 

@@ -32,14 +32,18 @@ def write_config(
     Raises `ModelError` for what `mechanism_config` refuses, and where the file cannot be.
     """
     file = Path(path)
-    config, tables = _config_and_tables(mechanism, file.stem)
+    config, tables = config_and_tables(mechanism, file.stem)
     for target in (file, *(file.parent / name for name in tables)):
         check_new_file(target, force)
     for name, table in tables.items():
         write_table(file.parent / name, table)
+    write_text(file, config_text(config, notes))
+
+
+def config_text(config: dict[str, Any], notes: Iterable[str] = ()) -> str:
+    """A config as YAML, with notes as a comment at its head."""
     comment = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
-    text = yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    write_text(file, comment + text)
+    return comment + yaml.safe_dump(config, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
 
 
 def mechanism_config(mechanism: Mechanism) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def mechanism_config(mechanism: Mechanism) -> dict[str, Any]:
     `mechanism.config`, if the mechanism was read from a config that has them, and refused with `ModelError` if not.
     So are tables, which need files of their own (`write_config` writes them).
     """
-    config, tables = _config_and_tables(mechanism, mechanism.name)
+    config, tables = config_and_tables(mechanism, mechanism.name)
     for name in tables:
         raise ModelError(name, "a table", "constants, or write_config, which writes tables too")
     return config
@@ -60,7 +64,7 @@ def _environment(mechanism: Mechanism) -> dict[str, float]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _config_and_tables(mechanism: Mechanism, stem: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def config_and_tables(mechanism: Mechanism, stem: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The config, and its tables by the names of their files, which start with `stem`."""
     parts = Parts(mechanism, stem)
     head = {

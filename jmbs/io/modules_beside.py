@@ -83,3 +83,10 @@ def _is_from(folder: Path, module: ModuleType) -> bool:
     spec = getattr(module, "__spec__", None)
     places = [getattr(spec, "origin", None), *(getattr(module, "__path__", None) or ())]
     return any(isinstance(place, str) and Path(place).is_relative_to(folder) for place in places)
+
+
+def files_beside(folder: Path) -> list[Path]:
+    """Files in the folder or below it of all modules that were imported from there."""
+    folder = folder.resolve()
+    named = (getattr(module, "__file__", None) for module in _read.get(folder, {}).values())
+    return sorted({Path(name) for name in named if name is not None})

@@ -9,7 +9,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ RESULT_FILE = "result.nc"
 SUMMARY_FILE = "summary.json"
 RESULT_FILES = (RESULT_FILE, SUMMARY_FILE)
 PLOT_FOLDER = "plots"
+RUN_FILES = (*RESULT_FILES, PLOT_FOLDER)
 LOCK_FILE = ".jmbs.lock"
 
 
@@ -43,25 +44,27 @@ def default_directory(name: str, root: str | Path = "runs") -> Path:
     return candidate
 
 
-def check_directory(directory: str | Path, force: bool = False) -> None:
+def check_directory(directory: str | Path, force: bool = False, files: Sequence[str] = RUN_FILES) -> None:
     """Refuse a folder that a result cannot be written to, before time is spent on computing it; creates nothing.
+
+    `files`: names of which one in the folder makes an earlier result.
 
     Raises `ResultFolderError` (a `ModelError`) when the path is a file, cannot be written, or, without `force`, holds
     an earlier result. Other files in the folder do no harm and are left alone.
     """
     directory = Path(directory)
     try:
-        _check_directory(directory, force)
+        _check_directory(directory, force, files)
     except (OSError, ValueError) as error:
         raise ResultFolderError(str(directory), reason(error), "a folder that can be written to") from None
 
 
-def _check_directory(directory: Path, force: bool) -> None:
+def _check_directory(directory: Path, force: bool, files: Sequence[str]) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.lstat(directory)  # what no folder can be called, pathlib takes for absent
     if directory.exists() and not directory.is_dir():
         raise ResultFolderError(str(directory), "a file", "a folder for the result, new or without one")
-    for name in (*RESULT_FILES, PLOT_FOLDER):
+    for name in files:
         if os.path.lexists(directory / name) and not force:
             wanted = "a folder without one, or --force"
             raise ResultFolderError(str(directory), f"an earlier result ({name})", wanted)
@@ -78,24 +81,27 @@ def _check_directory(directory: Path, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def claimed(directory: str | Path | None, name: str = "run", force: bool = False) -> Iterator[Path]:
+def claimed(
+    directory: str | Path | None, name: str = "run", force: bool = False, files: Sequence[str] = RUN_FILES
+) -> Iterator[Path]:
     """The folder for a result, which is made and which no other run gets meanwhile; goes again if it stays empty.
 
     **Arguments:** `directory`: None for a new one, `default_directory(name)`; `force`: earlier results in it will be
-    overwritten. Raises `ResultFolderError` as `check_directory` does, and where another run has the folder.
+    overwritten; `files` as for `check_directory`, which raises `ResultFolderError` as this does, also where another run
+    has the folder.
     """
-    with _made(name if directory is None else Path(directory), force) as folder, _alone(folder):
-        check_directory(folder, force)  # once more: another run may have ended since
+    with _made(name if directory is None else Path(directory), force, files) as folder, _alone(folder):
+        check_directory(folder, force, files)  # once more: another run may have ended since
         yield folder
 
 
 @contextlib.contextmanager
-def _made(place: str | Path, force: bool) -> Iterator[Path]:
+def _made(place: str | Path, force: bool, files: Sequence[str] = RUN_FILES) -> Iterator[Path]:
     """A folder that is there, of its own for a run with this name if a name is given; what is made and empty goes."""
     made: list[Path] = []
     try:
         folder = place if isinstance(place, Path) else default_directory(place)
-        check_directory(folder, force)
+        check_directory(folder, force, files)
         _make(folder.parent, made)
         while not isinstance(place, Path) and not _make(folder, made):
             folder = default_directory(place)  # another run that started at the same time has it

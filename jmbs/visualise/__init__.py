@@ -1,4 +1,41 @@
-"""Pictures of models and results."""
+"""Pictures of models, results and fits."""
 
-from jmbs.visualise.diagram import draw as draw
-from jmbs.visualise.plots import plot_trajectory as plot_trajectory
+import typing
+
+from jmbs.visualise.diagram import draw
+from jmbs.visualise.plots import plot_trajectory
+
+if typing.TYPE_CHECKING:
+    from jmbs.visualise.fit_plots import (
+        correlation_figure,
+        intervals_figure,
+        residuals_figure,
+        singular_values_figure,
+        trajectories_figure,
+    )
+    from jmbs.visualise.fit_report import fit_page, write_fit_report
+
+__all__ = [
+    "correlation_figure",
+    "draw",
+    "fit_page",
+    "intervals_figure",
+    "plot_trajectory",
+    "residuals_figure",
+    "singular_values_figure",
+    "trajectories_figure",
+    "write_fit_report",
+]
+
+
+def __getattr__(name: str) -> typing.Any:
+    # Most programs identify nothing: what fits need is imported when it is asked for.
+    if name in ("fit_page", "write_fit_report"):
+        from jmbs.visualise import fit_report
+
+        return getattr(fit_report, name)
+    if name.endswith("_figure") and name in __all__:
+        from jmbs.visualise import fit_plots
+
+        return getattr(fit_plots, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

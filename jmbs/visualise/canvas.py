@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 WIDTH = 10.0  # inches
 
 
-def new_figure(height: float) -> Figure:
-    """An empty figure of the common width, `height` in inches."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure, by default of the common width; inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)  # the object interface: no windows, no global state, safe in threads
     return figure
 

@@ -12,8 +12,9 @@ from source_tree import Import, imports, is_package, modules
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("running",),
+    ("running", "fit_command"),
     ("",),
+    ("fitting",),
     ("io", "visualise"),
     ("identification",),
     ("simulation",),
@@ -31,6 +32,7 @@ HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}
 # importer, imported package, and the reason why the arrow may point up.
 EXCEPTIONS = {
     ("jmbs.library.mechanics.mechanism", "jmbs.simulation"): "the front end compiles what it describes, in one method",
+    ("jmbs.identification.result", "jmbs.visualise"): "a fit draws and reports itself, in four methods",
 }
 
 

@@ -1,0 +1,84 @@
+"""`jmbs.fit` and `jmbs.check_fit`: a study from a file, as it is, or from its parts."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from fabricated_fits import cart_mechanism, cart_model, channel, made_fit
+
+import jmbs
+import jmbs.identification
+import jmbs.io
+from jmbs.errors import ModelError
+from jmbs.identification import Check, Estimator, Parameter, Prior, Recording, Sensor, Study
+
+TS = np.linspace(0.0, 1.0, 5)
+RECORDING = Recording("driven", TS, {"rail/q": np.zeros(5)})
+STUDY = Study(cart_model(), (RECORDING,), {"cart/mass": Parameter()}, {"rail/q": Sensor("rail/q")})
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What the estimator was called with."""
+    seen = {}
+
+    def estimate(study, **options):
+        seen.update(study=study, **options)
+        return made_fit(channels={"driven": {"x": channel(drift=3.0)}})
+
+    monkeypatch.setattr(jmbs.identification, "fit_study", estimate, raising=False)
+    monkeypatch.setattr(jmbs.identification, "check_fit", lambda study: Check(study.findings), raising=False)
+    monkeypatch.setattr(jmbs.io, "load_study", lambda path: STUDY, raising=False)
+    return seen
+
+
+def test_from_a_file_and_from_a_study(seen):
+    assert jmbs.fit("study.yaml").status == "converged" and seen["study"] is STUDY
+    jmbs.fit(STUDY, estimator=Estimator(starts=3), key=7, checkpoint="a.npz", resume=True, callback=print)
+    assert seen["study"].estimator.starts == 3 and seen["study"].seed == 7 and seen["resume"] is True
+    assert seen["checkpoint"].name == "a.npz" and seen["progress"] is print
+
+
+def test_from_parts(seen):
+    prior = Prior(2.0, 0.5)
+    jmbs.fit(cart_mechanism(), RECORDING, ["cart/mass", "rail/friction/viscous"], prior={"cart/mass": prior})
+    study = seen["study"]
+    assert study.parameters == {"cart/mass": Parameter(prior=prior), "rail/friction/viscous": Parameter()}
+    assert study.sensors == {"rail/q": Sensor("rail/q")} and study.data == (RECORDING,) and study.name == "cart"
+    jmbs.fit(cart_model(), [RECORDING], {"cart/mass": Parameter(3.0)}, sensors={"x": "rail/q"}, ties={"a": "b"})
+    assert seen["study"].sensors == {"x": Sensor("rail/q")} and seen["study"].ties == {"a": "b"}
+
+
+@pytest.mark.parametrize("key", [jax.random.key(11), jax.random.PRNGKey(11)])
+def test_keys_of_jax(seen, key):
+    jmbs.fit(STUDY, key=key)
+    assert seen["study"].seed == 11
+
+
+def test_residuals_are_judged(seen):
+    assert "residuals_not_white" in [warning.code for warning in jmbs.fit(STUDY).warnings]
+
+
+def test_a_check_takes_the_same_arguments(seen):
+    assert jmbs.check_fit(STUDY).status == jmbs.check_fit("study.yaml").status == "clean"
+    assert jmbs.check_fit(cart_model(), RECORDING, ["cart/mass"]).findings == () and not seen
+
+
+@pytest.mark.parametrize(
+    "arguments, more, words",
+    [
+        ((3,), {}, "model: found a int"),
+        ((STUDY, RECORDING), {}, "data: .*wanted none beside a study"),
+        (("study.yaml",), {"ties": {"a": "b"}}, "ties"),
+        ((cart_model(), [RECORDING]), {}, "parameters: found nothing"),
+        ((cart_model(), [RECORDING], "cart/mass"), {}, "parameters: .*a list of paths"),
+        ((cart_model(), [RECORDING], {"cart/mass": 3.0}), {}, "parameters/cart/mass: found 3.0"),
+        ((cart_model(), ["driven"], ["cart/mass"]), {}, r"data\[0\]"),
+        ((cart_model(), [RECORDING], ["cart/mass"]), {"prior": {"mass": Prior(1.0, 1.0)}}, "prior/mass.*cart/mass"),
+    ],
+)
+def test_refusals(seen, arguments, more, words):
+    with pytest.raises(ModelError, match=words):
+        jmbs.fit(*arguments, **more)
+    assert not seen
