@@ -13,7 +13,7 @@ from jmbs.identification.estimation import Position
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.problem import Problem
 
-_NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step")
+_NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "change")
 
 
 def fingerprint(problem: Problem) -> str:
@@ -32,18 +32,29 @@ def fingerprint(problem: Problem) -> str:
 
 def save(file: Path, problem: Problem, position: Position, refits: int, noise: dict[str, float]) -> None:
     """Writes where a fit is, whole or not at all."""
-    at = position.iterate
-    numbers = [np.nan if getattr(at, key) is None else float(getattr(at, key)) for key in _NUMBERS]
+    at, best = position.iterate, position.best
     with replacing(file) as partial, partial.open("wb") as stream:
         np.savez(
             stream,
             study=fingerprint(problem),
             x=at.x,
-            iterate=np.array(numbers),
-            stage=np.array([position.stage, *position.before, refits]),
+            iterate=_numbers(at),
+            best_x=np.zeros(0) if best is None else best.x,
+            best=np.zeros(0) if best is None else _numbers(best),
+            stage=np.array([position.stage, *position.before, position.start, refits]),
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
         )
+
+
+def _numbers(at: Iterate) -> np.ndarray:
+    return np.array([np.nan if getattr(at, key) is None else float(getattr(at, key)) for key in _NUMBERS])
+
+
+def _iterate(x: np.ndarray, numbers: np.ndarray, stopped: str = "") -> Iterate:
+    damping, grows, taken, tries, cost, step, change = numbers.tolist()
+    damping = None if np.isnan(damping) else damping
+    return Iterate(x, damping, grows, int(taken), int(tries), cost, step, change, stopped)
 
 
 def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
@@ -53,13 +64,12 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
     """
     try:
         with np.load(file, allow_pickle=False) as found:
-            numbers = dict(zip(_NUMBERS, found["iterate"].tolist(), strict=True))
-            stage, iterations, evaluations, refits = (int(i) for i in found["stage"])
+            at = _iterate(found["x"], found["iterate"])
+            best = _iterate(found["best_x"], found["best"], "converged") if found["best"].size else None
+            stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
-            x, study = np.array(found["x"]), str(found["study"])
+            study = str(found["study"])
     except (OSError, ValueError, KeyError, EOFError) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
-    damping, grows, taken, tries, cost, step = (numbers[key] for key in _NUMBERS)
-    at = Iterate(x, None if np.isnan(damping) else damping, grows, int(taken), int(tries), cost, step)
-    return study, Position(stage, at, (iterations, evaluations)), refits, noise
+    return study, Position(stage, at, (iterations, evaluations), start, best), refits, noise

@@ -19,36 +19,49 @@ FIRST_HORIZON = 1 / 24
 GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
-PULL = 0.1
+LOSSES = ("squares", "huber", "cauchy")
+PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
 beside any sample, and keeps what is not yet seen where it was."""
-MOST_REFITS = 6
-"""How often estimated noise is taken from the residuals, at most."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What is shown of an iteration: `stage` of `stages`, `iteration` of all, `cost` per sample, largest `step`."""
+    """What is shown of an iteration: `stage` of `stages`, `iteration` of all stages, cost per sample (squared residuals
+    over standard deviations), how long the `step` was, and the largest `change` of a coordinate."""
 
     stage: int
     stages: int
     iteration: int
     cost_per_sample: float
     step: float
+    change: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Position:
     """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
-    of the stages `before`."""
+    of the stages `before`, which `start` it is, and the `best` end of those before."""
 
     stage: int
     iterate: Iterate
     before: tuple[int, int] = (0, 0)
+    start: int = 0
+    best: Iterate | None = None
+
+
+def iterations_before(position: Position) -> tuple[int, int]:
+    """Iterations and evaluations of all stages, with the one at hand."""
+    iterate = position.iterate
+    return position.before[0] + iterate.iterations, position.before[1] + iterate.evaluations
 
 
 def horizons_of(estimator: Estimator) -> tuple[float, ...]:
-    """Parts of each recording that the stages look at, the last 1. Raises `ModelError`."""
+    """Parts of each recording that the stages look at, the last 1. Raises `ModelError` for what is not there."""
+    if estimator.method != "shooting":
+        raise ModelError("estimator/method", repr(estimator.method), "shooting, the only method of this version")
+    if estimator.loss not in LOSSES:
+        raise ModelError("estimator/loss", repr(estimator.loss), f"one of {', '.join(LOSSES)}")
     if estimator.horizon not in ("growing", "full"):
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
     stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
@@ -79,15 +92,17 @@ def estimate(
 
         def show(iterate: Iterate, at: Position = position, samples: int = samples) -> None:
             done = at.before[0] + iterate.iterations
-            progress = Progress(at.stage + 1, len(stages), done, 2 * iterate.cost / max(samples, 1), iterate.step)
+            cost = 2 * iterate.cost / max(samples, 1)
+            progress = Progress(at.stage + 1, len(stages), done, cost, iterate.step, iterate.change)
             seen(dataclasses.replace(at, iterate=iterate), progress)
 
         iterate = minimise(evaluate, position.iterate, limits, show)
         position = dataclasses.replace(position, iterate=iterate)
         if last:
             return position
-        before = position.before[0] + iterate.iterations, position.before[1] + iterate.evaluations
-        position = Position(position.stage + 1, Iterate(iterate.x, iterate.damping), before)
+        after = Iterate(iterate.x, iterate.damping)
+        before = iterations_before(position)
+        position = dataclasses.replace(position, stage=position.stage + 1, iterate=after, before=before)
 
 
 def rows_of(problem: Problem, part: float, pull: bool, role: str = "train") -> tuple[Evaluate, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
 from jmbs.identification.check import Check, check_fit, pose
-from jmbs.identification.estimation import Position, Progress, estimate, prior_rows, rows_of
+from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, prior_rows, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.places import has_place, place_of, with_places
@@ -66,35 +66,37 @@ def fit_study(
         raise ModelError("study", f"{len(errors)} errors, the first: {errors[0].message}", "data without errors")
     problem = check.problem if check.problem is not None else pose(study)
     compiling = time.perf_counter()
+    compiled = 0.0
     run = _Run(problem, checkpoint, progress)
     position = run.begin(resume)
-    compiled = time.perf_counter() - compiling
     try:
-        position = run.to_the_end(position)
+        rows_of(run.problem, 1.0, pull=False)[0](position.iterate.x)
+        compiled = time.perf_counter() - compiling
+        run.to_the_end(position)
     except KeyboardInterrupt:
         run.interrupted = True
     return _judged(run, check, started, compiled)
 
 
 class _Run:
-    """A fit under way: its problem, which changes where noise is estimated, and the best position so far."""
+    """A fit under way: its problem, which changes where noise is estimated, and where it is."""
 
     def __init__(self, problem: Problem, file: Path | None, progress: Callable[[Progress], None] | None):
         self.problem = self.original = problem
         self.file, self.progress = file, progress
         self.noise: dict[str, float] = {}
-        self.refits, self.iterations, self.interrupted = 0, 0, False
-        self.best = Position(0, Iterate(problem.unknowns.first))
+        self.refits, self.interrupted = 0, False
+        self.at = Position(0, Iterate(problem.unknowns.first))
 
     def begin(self, resume: bool) -> Position:
         if not resume or self.file is None or not self.file.exists():
-            return self.best
+            return self.at
         of, position, self.refits, noise = checkpoints.load(self.file)
         if of != checkpoints.fingerprint(self.problem):
             raise ModelError("checkpoint", "one of another study", "the same study, or no --resume")
         if noise:
             self.take(noise)
-        self.best = position
+        self.at = position
         return position
 
     def take(self, noise: Mapping[str, float]) -> None:
@@ -103,14 +105,27 @@ class _Run:
         self.problem = with_noise(self.problem, self.noise)
 
     def seen(self, position: Position, progress: Progress) -> None:
-        self.best = position
+        self.at = position
         if self.file is not None:
             checkpoints.save(self.file, self.original, position, self.refits, self.noise)
         if self.progress is not None:
             self.progress(progress)
 
-    def to_the_end(self, position: Position) -> Position:
-        position = self.best = estimate(self.problem, position, self.seen)
+    def to_the_end(self, position: Position) -> None:
+        """All starts that are left; the best of them is where the run stands afterwards."""
+        while True:
+            position = self.at = estimate(self.problem, position, self.seen)
+            position = self.at = self.settled(position)
+            position = self.at = dataclasses.replace(position, best=better(position.best, position.iterate))
+            if position.start + 1 >= self.problem.study.estimator.starts:
+                assert position.best is not None
+                self.at = dataclasses.replace(position, iterate=position.best)
+                return
+            again = Iterate(_start(self.problem, position.start + 1))
+            position = Position(0, again, iterations_before(position), position.start + 1, position.best)
+
+    def settled(self, position: Position) -> Position:
+        """Where the estimated noise is that of the residuals, of a fit with just that noise."""
         while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             before = self.noise or {name: _deviation(self.problem, name) for name in noise}
@@ -118,10 +133,25 @@ class _Run:
                 break
             self.refits += 1
             self.take(noise)
-            done = position.before[0] + position.iterate.iterations, position.before[1] + position.iterate.evaluations
-            last = Position(position.stage, Iterate(position.iterate.x, position.iterate.damping), done)
-            position = self.best = estimate(self.problem, last, self.seen)
+            again = Iterate(position.iterate.x, position.iterate.damping)
+            position = dataclasses.replace(position, iterate=again, before=iterations_before(position))
+            position = self.at = estimate(self.problem, position, self.seen)
         return position
+
+
+def better(best: Iterate | None, other: Iterate) -> Iterate:
+    """The iterate of less cost."""
+    return other if best is None or other.cost < best.cost else best
+
+
+def _start(problem: Problem, number: int) -> np.ndarray:
+    """The first start with the coordinates of the models' parameters moved at random, within their bounds."""
+    rng = np.random.default_rng([problem.study.seed, number])
+    pieces = []
+    for block in problem.unknowns.blocks:
+        moved = SPREAD * rng.normal(size=block.size) if block.kind == "model" else np.zeros(block.size)
+        pieces.append(np.clip(block.first + moved, block.lower, block.upper))
+    return np.concatenate([np.zeros(0), *pieces])
 
 
 def _estimated(study: Study) -> list[str]:
@@ -183,7 +213,7 @@ def with_noise(problem: Problem, noise: Mapping[str, float]) -> Problem:
 
 
 def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
-    problem, position = run.problem, run.best
+    problem, position = run.problem, run.at
     x, study = position.iterate.x, problem.study
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     sound = bool(np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian)))
@@ -241,7 +271,7 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
         evaluations={
             "simulations": problem.counts.simulations,
             "jacobians": problem.counts.jacobians,
-            "iterations": position.before[0] + position.iterate.iterations,
+            "iterations": iterations_before(position)[0],
         },
         seconds={"total": time.perf_counter() - started, "compile": compiled, "check": check.seconds},
         warnings=tuple(warnings),
@@ -252,7 +282,7 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
 
 
 def _status(run: _Run, sound: bool) -> tuple[str, str]:
-    at = run.best.iterate
+    at = run.at.iterate
     if run.interrupted:
         return "interrupted", "interrupted: the best so far"
     if not sound or not np.isfinite(at.cost):

@@ -26,7 +26,7 @@ RELATIVE_RANK, ABSOLUTE_RANK = 1e-6, 0.1
 class Iterate:
     """Where the method is: `x` (p,), its `damping` and by what that `grows`, how many `iterations` and `evaluations`
     it took, the `cost`, half the sum of (robust) squares, and whether it has `stopped`: `converged`, `stuck`, `limit`
-    or empty. `step`: the largest change of a coordinate in the last iteration."""
+    or empty. `step`: how long the last iteration's was, `change`: the largest of a coordinate in it."""
 
     x: np.ndarray
     damping: float | None = None
@@ -35,6 +35,7 @@ class Iterate:
     evaluations: int = 0
     cost: float = np.inf
     step: float = np.inf
+    change: float = np.inf
     stopped: str = ""
 
 
@@ -80,12 +81,12 @@ def _iteration(
         step = step * min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
         x = np.clip(at.x + step, limits.lower, limits.upper)
         step = x - at.x
-        size = float(np.max(np.abs(step), initial=0.0))
+        change = float(np.max(np.abs(step), initial=0.0))
         foreseen = -float(gradient @ step + 0.5 * np.sum((J @ step) ** 2))
-        small = size <= limits.tolerance * (1 + float(np.max(np.abs(at.x), initial=0.0)))
+        small = change <= limits.tolerance * (1 + float(np.max(np.abs(at.x), initial=0.0)))
         if small or foreseen <= limits.tolerance**2 * at.cost:
             stopped = "converged"
-            return _next(at, at.x, damping, grows, evaluations, at.cost, size, stopped), residual, jacobian
+            return _next(at, at.x, damping, grows, evaluations, at.cost, step, stopped), residual, jacobian
         tried, derivative = evaluate(x)
         evaluations += 1
         cost = robust_cost(tried, limits) if np.all(np.isfinite(tried)) else np.inf
@@ -94,14 +95,17 @@ def _iteration(
             damping *= max(1 / 10, 1 - (2 * min(gained, 1.0) - 1) ** 3)
             little = at.cost - cost <= limits.tolerance * at.cost and gained > 0.25
             stopped = "converged" if little else "limit" if at.iterations + 1 >= limits.most else ""
-            return _next(at, x, damping, 2.0, evaluations, cost, size, stopped), tried, derivative
+            return _next(at, x, damping, 2.0, evaluations, cost, step, stopped), tried, derivative
         damping, grows = damping * grows, grows * 2
         if damping > LARGEST_DAMPING * max(1.0, float(np.max(s, initial=0.0)) ** 2):
-            return _next(at, at.x, damping, grows, evaluations, at.cost, 0.0, "stuck"), residual, jacobian
+            return _next(at, at.x, damping, grows, evaluations, at.cost, 0.0 * step, "stuck"), residual, jacobian
 
 
-def _next(at: Iterate, x, damping, grows, evaluations, cost, step, stopped) -> Iterate:
-    return Iterate(x, float(damping), float(grows), at.iterations + 1, evaluations, float(cost), float(step), stopped)
+def _next(
+    at: Iterate, x: np.ndarray, damping: float, grows: float, tries: int, cost: float, step: np.ndarray, stopped: str
+) -> Iterate:
+    length, change = float(np.linalg.norm(step)), float(np.max(np.abs(step), initial=0.0))
+    return Iterate(x, float(damping), float(grows), at.iterations + 1, tries, float(cost), length, change, stopped)
 
 
 def visible_directions(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
