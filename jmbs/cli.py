@@ -16,6 +16,7 @@ from typing import Any
 # What needs JAX is imported where it is used, so that `--help`, `--version` and usage errors answer at once.
 from jmbs.errors import AssemblyError, JmbsError, ModelError, printable
 from jmbs.files import check_new_file, write_text
+from jmbs.running import few_collections
 
 DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -147,6 +148,7 @@ def _version() -> str:
         return "(not installed)"
 
 
+@few_collections()
 def _run(args: argparse.Namespace) -> int:
     from jmbs.compiler import ask_for_quick_compiling
     from jmbs.io import check_directory, claimed, write_result

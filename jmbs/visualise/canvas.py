@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 if TYPE_CHECKING:
     import xarray as xr
 
 WIDTH = 10.0  # inches
+RESOLUTION = 130  # dots per inch
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
     """An empty figure, by default of the common width; inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)  # the object interface: no windows, no global state, safe in threads
-    return figure
+    # The object interface: no windows, no global state, safe in threads.
+    return Figure(figsize=(width, height), dpi=RESOLUTION, layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a PNG, drawn once; `Figure.savefig` draws twice what has a layout."""
+    FigureCanvasAgg(figure).print_png(path)
+
+
+def log_scale(ax: Axes) -> None:
+    """A logarithmic vertical axis whose ticks are decades in plain text: formulas and ticks between take longer to draw
+    than all the rest."""
+    ax.set_yscale("log")
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(LogFormatter())
 
 
 def headline(figure: Figure, dataset: xr.Dataset) -> None:

@@ -15,7 +15,7 @@ from jmbs.errors import ModelError
 from jmbs.files import replacing
 from jmbs.simulation import Trajectory
 from jmbs.visualise.by_path import Line, Panel, panels_by_path
-from jmbs.visualise.canvas import finish_axes, headline, new_figure
+from jmbs.visualise.canvas import finish_axes, headline, log_scale, new_figure, save
 from jmbs.visualise.exergy import exergy_figure
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
             path.unlink(missing_ok=True)
             continue
         with replacing(path) as partial:
-            figure.savefig(partial, format="png", dpi=130)
+            save(figure, partial)
         drawn.append(path)
     return drawn
 
@@ -230,7 +230,7 @@ def _draw_magnitudes(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: st
     _draw(ax, dataset, magnitudes, label)
     visible = any(np.isfinite(line.values).any() for line in magnitudes)
     if visible:
-        ax.set_yscale("log")
+        log_scale(ax)
     else:
         ax.set_yticks([])
     zero = [line.name for line in lines if np.isfinite(line.values).any() and not np.any(np.nan_to_num(line.values))]

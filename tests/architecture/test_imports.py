@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -92,3 +94,11 @@ def test_exceptions_are_needed():
     used = {(edge.importer, f"jmbs.{part(edge.target)}") for edge in all_imports()}
     stale = [key for key in EXCEPTIONS if key[0] in modules() and key not in used]
     assert not stale, "remove exceptions that no code needs"
+
+
+def test_a_run_imports_nothing_that_only_others_need():
+    """Everyone who starts a run waits for what it imports, and scipy takes as long as all of jmbs."""
+    code = "import sys, jmbs.cli, jmbs.running, jmbs.io, jmbs.visualise; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "jmbs.visualise.plots" in loaded
+    assert not {"scipy", "networkx", "xarray", "pandas", "optax", "mujoco"} & set(loaded)

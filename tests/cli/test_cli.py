@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import subprocess
 import sys
@@ -75,6 +76,14 @@ def test_run_writes_everything(stub, tmp_path, capsys):
     for words in ("Finished.", "energy drift", "entropy produced", "(rail)", "out"):
         assert words in out
     assert err == ""
+
+
+def test_a_run_leaves_the_collector_of_garbage_as_it_was(stub):
+    """It looks less often while a run is prepared, also where that fails."""
+    seen, before = [], (gc.get_threshold(), gc.get_freeze_count())
+    stub.simulate = lambda *args, **options: seen.append(gc.get_threshold()[0]) or 1 / 0
+    assert main(["run", "pair.yaml", "--out", "out"]) == 1
+    assert seen[0] > before[0][0] and (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_a_branch_that_assembly_chose_is_told(stub, tmp_path, capsys):

@@ -8,9 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
-import matplotlib.figure
 import pytest
 from io_result.synthetic import pair_trajectory
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from jmbs.files import remove_stale, replacing
 from jmbs.io import ResultFolderError, claimed, write_result
@@ -116,11 +116,11 @@ def test_plots_are_whole_and_follow_no_links(tmp_path, monkeypatch):
     assert precious.read_text() == "mine" and not any(path.is_symlink() for path in plots.iterdir())
     before = {path: path.read_bytes() for path in drawn}
 
-    def half(figure, path, **options):
+    def half(canvas, path, **options):
         Path(path).write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", half)
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", half)
     with pytest.raises(OSError, match="no space"):
         plot_trajectory(pair_trajectory(count=5), plots)
     assert {path: path.read_bytes() for path in plots.iterdir()} == before

@@ -46,7 +46,7 @@ def motions(kind):
     """Random consistent motions of all variants of a mechanism, stacked."""
     if kind != "four_bar":
         keys = jax.random.split(jax.random.key(3), SAMPLES)
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(sample(mechanism(kind), key) for key in keys))
+        return quick_jit(jax.vmap(lambda key: sample(mechanism(kind), key)))(keys)
     # A closed loop is assembled; it starts from the one coordinate and velocity that are given.
     state, plan = compiled(kind).initial_state(), compiled(kind).dae.plan
     at = lambda path, port: state[plan.junction_of[path, port]]  # noqa: E731
@@ -83,11 +83,11 @@ def evaluated(name, eliminate=True):
     if not eliminate:
         dae = reference_dae(flatten(mech.system()), mech.environment_temperature, jnp.float64, eliminate=False)
     still = motions(name.split()[0])
-    motion = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), still, jax.vmap(stirred)(still))
-    x = jax.vmap(lambda motion: internal(mech, dae, motion))(motion)
+    motion = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), still, quick_jit(jax.vmap(stirred))(still))
+    x = quick_jit(jax.vmap(lambda motion: internal(mech, dae, motion)))(motion)
     t = jnp.full(len(x[0]), TIME)
     rates, energy_rates, closures, closure_rates = equations(dae, t, x)
-    moving = jax.vmap(dae.lift)(x, rates.velocity)
+    moving = quick_jit(jax.vmap(lambda x, v: dae.lift(x, v)))(x, rates.velocity)
     step = lambda h: jax.tree.map(lambda at, rate: at + h * rate, x, moving)  # noqa: E731
     ahead, behind = (equations(dae, t + h, step(h))[0].violation for h in (STEP, -STEP))
     found = {
@@ -96,7 +96,7 @@ def evaluated(name, eliminate=True):
         "closures": closures,
         "closure_rates": closure_rates,
         "violation_rates": (ahead - behind) / (2 * STEP),
-        "accelerations": jax.vmap(lambda m, v: accelerations(mech, dae, m, v))(motion, rates.velocity),
+        "accelerations": quick_jit(jax.vmap(lambda m, v: accelerations(mech, dae, m, v)))(motion, rates.velocity),
         "efforts": {junction: rates.efforts[:, slots] for junction, slots in dae.plan.slots.items()},
         "production": {path: rates.power.production[:, i] for i, path in enumerate(dae.plan.irreversible)},
     }

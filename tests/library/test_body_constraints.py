@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick import quick_jit
+from quick import dynamics, quick_jit
 
 import jmbs
 from jmbs.errors import ModelError
@@ -80,6 +80,19 @@ def rolling():
     return cart("rolling", radius=0.5, plane={"body": "cart", "point": [0, 0, 0.2]})
 
 
+def test_a_ball_begins_to_roll_on_a_cart(rolling):
+    """As below, at the instant of rest; nothing is supplied yet."""
+    rates, plan = dynamics(rolling, 0.0, rolling.initial_state()), rolling.dae.plan
+    a = 10.0 / (3.0 + 7.0 * 2 / 7)
+    of = lambda body: np.asarray(rates.velocity[plan.slots[plan.junction_of[f"{body}/ke", "p"]]])  # noqa: E731
+    np.testing.assert_allclose(of("cart")[3:], [3.0 * a, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(of("ball"), [0.0, -5 / 7 * a / 0.5 * 0.7, 0.0, 2.0 * a, 0.0, 0.0], atol=1e-12)
+    for force in (2.0 * a, 7.0 * 9.80665):
+        assert np.min(np.abs(np.abs(rates.multipliers) - force)) < 1e-11
+    assert abs(float(rates.power.supplied)) < 1e-12
+
+
+@pytest.mark.slow
 def test_a_ball_rolls_on_a_cart(rolling):
     """A solid ball takes 2/7 of the cart's acceleration, `F = M a + m 2/7 a`; it turns as if it were left behind."""
     run = quick_jit(lambda m: jmbs.simulate(m, t1=0.2, save_every=0.1, dt=0.02, solver="rk4"))(rolling)

@@ -29,8 +29,8 @@ from jmbs.simulation.instant import instant
 from jmbs.simulation.state import from_internal, to_internal
 
 slow = pytest.mark.slow
-TREES = [(2, 4), *(pytest.param(*case, marks=slow) for case in ((1, 1), (3, 9), (4, 12)))]
-LOOPS = [(5, 4, 1), pytest.param(6, 6, 2, marks=slow)]
+TREES = [(1, 2), *(pytest.param(*case, marks=slow) for case in ((1, 1), (2, 4), (3, 9), (4, 12)))]
+LOOPS = [(1, 2, 1), *(pytest.param(*case, marks=slow) for case in ((5, 4, 1), (6, 6, 2)))]
 MORE_GRADIENTS = (3, 5, 0, False), (5, 4, 1, False), (3, 5, 0, True), (5, 4, 1, True)
 GRADIENTS = [(1, 2, 0, False), *(pytest.param(*case, marks=slow) for case in MORE_GRADIENTS)]
 

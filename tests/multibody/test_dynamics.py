@@ -143,8 +143,14 @@ def test_a_batch_is_a_loop(robot):
     alone = quick_jit(run)
     for k in range(3):
         np.testing.assert_allclose(together[k], alone(vs[k], masses[k]), rtol=1e-9, atol=1e-9)
-    nested = quick_jit(jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None)))(vs[:2], masses[:2])
-    np.testing.assert_allclose(nested[1, 0], alone(vs[1], masses[0]), rtol=1e-9, atol=1e-9)
+
+
+def test_a_batch_of_batches_is_a_loop(pendulum):
+    case = pendulum
+    run = lambda v, forces: case.forward(v, forces)  # noqa: E731
+    vs, forces = jnp.stack([case.v, case.other]), jnp.stack([case.forces, -case.forces])
+    nested = quick_jit(jax.vmap(jax.vmap(run, in_axes=(None, 0)), in_axes=(0, None)))(vs, forces)
+    np.testing.assert_allclose(nested[1, 0], quick_jit(run)(vs[1], forces[0]), rtol=1e-9, atol=1e-9)
 
 
 def test_first_derivatives(pendulum):
@@ -160,22 +166,19 @@ def test_first_derivatives(pendulum):
     rng = np.random.default_rng(1)
     along = tuple(jnp.asarray(rng.normal(size=x.shape)) for x in at)
     value = sum(jnp.sum(g * d) for g, d in zip(gradient, along, strict=True))
-    forward = quick_jit(lambda at, along: jax.jvp(run, at, along)[1])(at, along)
-    run_once = quick_jit(run)
-    shifted = [run_once(*(x + sign * step * d for x, d in zip(at, along, strict=True))) for sign in (1, -1)]
+    forwards = quick_jit(lambda at: jax.jvp(run, at, along))
+    shifted, forward = lambda s: forwards(tuple(x + s * d for x, d in zip(at, along, strict=True))), forwards(at)[1]
     np.testing.assert_allclose(forward, value, rtol=1e-11)
-    np.testing.assert_allclose((shifted[0] - shifted[1]) / (2 * step), value, rtol=1e-7)
+    np.testing.assert_allclose((shifted(step)[0] - shifted(-step)[0]) / (2 * step), value, rtol=1e-7)
 
 
 def test_second_derivatives(pendulum):
     case, step = pendulum, 1e-5
     run = lambda v: case.forward(v, case.forces) @ case.other  # noqa: E731
-    gradient = quick_jit(jax.grad(run))
-    hessian = quick_jit(jax.hessian(run))(case.v)
-    d = case.other
-    np.testing.assert_allclose(
-        hessian @ d, (gradient(case.v + step * d) - gradient(case.v - step * d)) / (2 * step), rtol=1e-7, atol=1e-9
-    )
+    both = quick_jit(jax.jacfwd(lambda v: 2 * (jax.grad(run)(v),), has_aux=True))
+    hessian, d = both(case.v)[0], case.other
+    after, before = (both(case.v + s * d)[1] for s in (step, -step))
+    np.testing.assert_allclose(hessian @ d, (after - before) / (2 * step), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(hessian, hessian.T, atol=1e-10 * float(jnp.abs(hessian).max()))
 
 
@@ -202,7 +205,8 @@ def mixed() -> Case:
     return Case(mechanism)
 
 
-def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
+@pytest.mark.parametrize(("walk", "varied"), [(True, True), pytest.param(False, False, marks=pytest.mark.slow)])
+def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed, walk, varied):
     """On both ways through the tree, with derivatives by joints' parameters (`varied`) and without.
 
     Those by elements are said along their groups only, so that is where they are compared.
@@ -221,19 +225,18 @@ def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed):
         return case.other @ inverse_dynamics(case.tree, links, q, v, case.forces, loads)
 
     @quick_jit
-    def by_hand(walk, varied, links, q, v, loads):
+    def by_hand(links, q, v, loads):
         at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), local=True, walk=walk)
         return power_gradient(case.tree, links, at, loads, case.other)
 
     at = case.links, case.q, case.v, case.loads
     expected = quick_jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
     nothing = lambda links: eqx.tree_at(lambda x: x.joints, links, ())  # noqa: E731
-    for walk, varied in ((False, False), (True, True)):
-        found, wanted = along_groups(by_hand(walk, varied, *at)), along_groups(expected)
-        if not varied:
-            found, wanted = ((nothing(x[0]), *x[1:]) for x in (found, wanted))
-        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-11 * float(jnp.max(jnp.abs(b), initial=1.0)))
+    found, wanted = along_groups(by_hand(*at)), along_groups(expected)
+    if not varied:
+        found, wanted = ((nothing(x[0]), *x[1:]) for x in (found, wanted))
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11 * float(jnp.max(jnp.abs(b), initial=1.0)))
 
 
 @pytest.mark.slow

@@ -21,6 +21,12 @@ CONFIG_OF = {
     "mt2013_spherical_double_pendulum": "spherical_double_pendulum",
 }
 FAST = ("mt2013_heavy_top", "bca_heavy_top", "mt2013_spherical_double_pendulum")
+SLOW = ("mt2013_spherical_double_pendulum",)
+"""Its like are the tops here and the loop in `test_papers.py`; it takes as long as all others together."""
+
+
+def marked(names):
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
 
 
 def tolerances(name: str) -> dict[str, float]:
@@ -44,7 +50,7 @@ def quadratic_tolerance(name: str, omega) -> float:
     return 2 * tolerances(name)["omega"] / np.max(np.linalg.norm(omega, axis=1))
 
 
-@pytest.mark.parametrize("name", CONFIG_OF)
+@pytest.mark.parametrize("name", marked(CONFIG_OF))
 def test_motion_of_every_body(name: str, within):
     data, trajectory, rows = run_of(name)
     tolerance = tolerances(name)
@@ -112,7 +118,7 @@ def test_reaction_of_the_slider(within):
     within("spring and damper", wrench[:, 3] - along, params["k"] * tolerance)
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", marked(FAST))
 def test_energies_of_fast_bodies(name: str, within):
     data, trajectory, rows = run_of(name)
     reference = data["reference"]

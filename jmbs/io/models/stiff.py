@@ -6,7 +6,6 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 from jmbs.io.models.frames import inverse, make_pose, rotation_from_quaternion
@@ -34,9 +33,11 @@ def fastest_decay(mechanism: Mechanism) -> Decay | None:
     """
     if all(joint.friction is None for joint in mechanism.joints.values()):
         return None
+    from scipy.linalg import block_diag, eigh  # here, because only models with friction need it
+
     moving, mass = _mass_matrix(mechanism)
-    damping = np.asarray(scipy.linalg.block_diag(*(_slope(joint) for joint in moving)))
-    rates, motions = scipy.linalg.eigh(damping, mass)
+    damping = np.asarray(block_diag(*(_slope(joint) for joint in moving)))
+    rates, motions = eigh(damping, mass)
     sizes = np.split(motions[:, -1] ** 2 * np.diag(damping), np.cumsum([joint.dimension for joint in moving])[:-1])
     return Decay(float(rates[-1]), moving[int(np.argmax([size.sum() for size in sizes]))].name)
 
@@ -134,7 +135,8 @@ def _dry_parts(joint: JointSpec) -> list[int]:
 
 def _inertia(mechanism: Mechanism, body: str) -> Float[np.ndarray, "6 6"]:
     spec = mechanism.bodies[body]
-    return np.asarray(scipy.linalg.block_diag(spec.inertia, spec.mass * np.eye(3)))
+    none = np.zeros((3, 3))
+    return np.block([[spec.inertia, none], [none, spec.mass * np.eye(3)]])
 
 
 def _pose(frame) -> Float[np.ndarray, "4 4"]:

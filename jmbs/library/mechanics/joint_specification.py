@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
@@ -110,6 +109,8 @@ def require_independent(path: str, axes: Any, positions: Any, turning: Sequence[
 
 def _twists(axes: Any, positions: Any, turning: Sequence[bool]) -> np.ndarray:
     """The motions' twists `(6, k)` at coordinates where nothing is aligned by chance."""
+    from scipy.linalg import expm  # here, because most mechanisms do without
+
     hat = lambda v: np.cross(np.eye(3), v)  # noqa: E731
     columns, before = [], np.eye(6)
     for i, (axis, position, turns) in enumerate(zip(axes, positions, turning, strict=True)):
@@ -118,7 +119,7 @@ def _twists(axes: Any, positions: Any, turning: Sequence[bool]) -> np.ndarray:
         v = np.cross(position, w) if turns else along
         columns.append(before @ np.concatenate([w, v]))
         bracket = np.block([[hat(w), np.zeros((3, 3))], [hat(v), hat(w)]])
-        before = before @ scipy.linalg.expm((0.7 + 0.4 * i) * bracket)
+        before = before @ expm((0.7 + 0.4 * i) * bracket)
     return np.stack(columns, axis=1)
 
 

@@ -14,7 +14,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.interpolate
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, power_port
@@ -91,7 +90,9 @@ class SplineMotion(eqx.Module):
     @classmethod
     def through(cls, times: Any, values: Any) -> SplineMotion:
         """The spline through values `(n, k)` at times `(n,)`, whose ends are not knots (a parabola through three)."""
-        spline = scipy.interpolate.CubicSpline(np.asarray(times), np.asarray(values), bc_type="not-a-knot")
+        from scipy.interpolate import CubicSpline  # here: it takes half as long to import as all of jmbs
+
+        spline = CubicSpline(np.asarray(times), np.asarray(values), bc_type="not-a-knot")
         return cls(jnp.asarray(spline.x), jnp.asarray(spline.c))
 
 

@@ -14,7 +14,6 @@ from jmbs.visualise.diagram import text
 from jmbs.visualise.diagram.geometry import Rectangle
 from jmbs.visualise.diagram.graph import Diagram, flat_diagram, nested_diagram
 from jmbs.visualise.diagram.label import Label, labels
-from jmbs.visualise.diagram.layout import place
 from jmbs.visualise.diagram.route import route
 from jmbs.visualise.diagram.svg import Picture, write_svg
 
@@ -73,6 +72,8 @@ def draw(system: System | Mechanism, depth: int = 1, flat: bool = False, name: s
 
 def compose(diagram: Diagram, name: str = "") -> Picture:
     """Where everything in a diagram goes, and the name above its outer box."""
+    from jmbs.visualise.diagram.layout import place  # here: it brings networkx, which plots of results do without
+
     placed = place(diagram)
     frame = placed.bounds().grown(FRAME_MARGIN)
     above = Rectangle(frame.low - 1j * NAME_HEIGHT, frame.low + text.width(name, text.NAME_SIZE))
