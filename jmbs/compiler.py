@@ -21,6 +21,8 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
+from jmbs.along_last import OPENED
+
 VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
 """In bits; cores that have less use what they have."""
 NOT_UNROLLED = "xla_cpu_disable_loop_unrolling"
@@ -267,6 +269,7 @@ def _puts_once(scatter: Any) -> bool:
     return math.prod(places) == len(numbers.scattered_dims_to_operand_dims)
 
 
+OPENED.add(_kernel)
 _kernel.def_impl(_evaluate)
 _kernel.def_abstract_eval(lambda *types, program: program.out_avals)
 ad.primitive_jvps[_kernel] = _differentiate

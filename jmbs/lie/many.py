@@ -15,6 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size, types_of_values
 from jmbs.compiler import one_kernel
 
@@ -93,6 +94,7 @@ def _batch(arrays: Sequence, axes: Sequence, *, function: Callable, linear: int)
     return values, [value.ndim - 1 for value in values]
 
 
+OPENED.add(_many)
 _many.def_impl(_evaluate)
 _many.def_abstract_eval(_types)
 ad.primitive_jvps[_many] = _differentiate

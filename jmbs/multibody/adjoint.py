@@ -106,7 +106,7 @@ def linearisation(
     relative = by_body(tree, motions, v.shape[1:])
     relative = from_first_bodies(tree, relative) if local else relative
     kin = composed(tree, relative, columns, walk)
-    inertia = _once(Paths(tree.forest, walk))(turned, kin.bodies.rotation, links.inertias(True))
+    inertia = once_in_walks(Paths(tree.forest, walk))(turned, kin.bodies.rotation, links.inertias(True))
     return Linearisation(relative, columns, pulls, q, dv, kin, inertia, local, walk)
 
 
@@ -164,7 +164,7 @@ def motion_gradient(
 ) -> tuple[tuple[Joints, ...], tuple[Array, ...], Float[Array, " n_v"]]:
     """The gradient of what bodies feel as they move, by the joints' parameters, `q` and `v`; see `power_gradient`."""
     paths, body = Paths(tree.forest, at.walk), at.kin.bodies
-    once, r = _once(paths), body.position
+    once, r = once_in_walks(paths), body.position
     twist = _relative_twists(tree, at, weights)
     about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
     sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(felt)))
@@ -326,6 +326,6 @@ def difference(a: Wrench, b: Column) -> Column:
     return subtract(a[0], b[0]), scale(-1.0, b[1]) if a[1] is None else subtract(a[1], b[1])
 
 
-def _once(paths: Paths):
+def once_in_walks(paths: Paths):
     """How to evaluate what is used in many places: batches have so much of it that it is worth a call."""
     return evaluated_once if paths.walk else lambda function, *args: function(*args)

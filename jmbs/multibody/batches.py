@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
+from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
 from jmbs.compiler import has_kernels, one_kernel
 from jmbs.multibody.joints import GeneralJoints
@@ -117,6 +118,7 @@ def _batch(leaves: Sequence, axes: Sequence, *, of: Batchable, structure):
     return of._batched(leaves, axes, structure)
 
 
+OPENED.add(_batchable)
 _batchable.def_impl(_evaluate)
 _batchable.def_abstract_eval(lambda *types, of, structure: of._types(types))
 batching.primitive_batchers[_batchable] = _batch

@@ -15,6 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
 
 Arrays = tuple[Array, ...]
@@ -69,6 +70,7 @@ def _batch(inputs: Sequence, axes: Sequence, *, function: Linear, n: int, values
     return list(deferred(batched, tuple(inputs[:n]), tuple(inputs[n:]), shapes)), [0] * len(values)
 
 
+OPENED.add(_deferred)
 _deferred.def_impl(_evaluate)
 _deferred.def_abstract_eval(_types)
 ad.primitive_jvps[_deferred] = _differentiate

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from jmbs.linear import cholesky, cholesky_solve
 from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
-from jmbs.multibody.batches import Inputs
+from jmbs.multibody.batches import Changes, Inputs
 from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion, kinematics
@@ -29,6 +29,7 @@ from jmbs.multibody.mass_matrix import (
     turned_inertias,
     wrenches_of,
 )
+from jmbs.multibody.tangents import forces_change
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import Symmetric
 
@@ -69,6 +70,7 @@ def forward_dynamics(
         functools.partial(_rates, tree),
         functools.partial(_solve, tree),
         functools.partial(_pull, tree),
+        functools.partial(_push, tree),
     )
     return solution(equations, Inputs(links, q, v, forces, loads), tree.n_velocities)
 
@@ -99,6 +101,11 @@ def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, d
     weights, twists = _solution(tree, links, at.kin, at.inertia, batch, cotangent)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
+
+
+def _push(tree: Tree, batch: bool, inputs: Inputs, dv: Array, rhs: Array, changes: Changes) -> Array:
+    change, kin, inertia = forces_change(tree, inputs, dv, changes, local=True, walk=batch)
+    return _solution(tree, inputs.links, kin, inertia, batch, rhs - change)[0]
 
 
 def _dense(tree: Tree, batch: bool) -> bool:

@@ -34,6 +34,8 @@ class Equations:
     - `solve(batch, inputs, x, rhs)`: the change of `x` that makes the residual change by `rhs`.
     - `pull(changing, batch, inputs, x, cotangent)`: weights of the residual, by the transposed of `solve`, and the
       gradient of the weighted residual by the inputs' leaves (anything where these are not `changing`).
+    - `push(batch, inputs, x, rhs, changes)`: the change of `x` that makes the residual change by `rhs` where the inputs
+      change too, elements along their tangents; None: by differentiating the residual, then `solve`.
     """
 
     tree: Tree
@@ -41,6 +43,7 @@ class Equations:
     value: Callable[[bool, Inputs], Array]
     solve: Callable[[bool, Inputs, Array, Array], Array]
     pull: Callable[[tuple[bool, ...], bool, Inputs, Array, Array], tuple[Array, list[Array]]]
+    push: Callable[[bool, Inputs, Array, Array, Changes], Array] | None = None
 
 
 def solution(equations: Equations, inputs: Inputs, size: int, dear: bool = True) -> Float[Array, " size"]:
@@ -113,27 +116,34 @@ def _residual_rate(equations: Equations, inputs: Inputs, x: Array, changes: Chan
 
     Elements change along their tangents only: so do derivatives backwards, and this is what JAX differentiates again.
     """
-    leaves = jax.tree.leaves(inputs)
-    spaces = dict(enumerate((g.space for g in equations.tree.groups), len(jax.tree.leaves(inputs.links))))
+    leaves, along = jax.tree.leaves(inputs), changes_along_tangents(equations.tree, inputs, changes)
     which = [k for k, change in enumerate(changes) if change is not None]
 
     def residual(changed: list[Array], x: Array) -> Array:
         return equations.residual(_with(inputs, which, changed), x)
 
     at = [leaves[k] for k in which]
-    along = [
-        along_tangents(spaces[k], leaves[k], change) if k in spaces else change
-        for k, change in enumerate(changes)
-        if change is not None
-    ]
+    along = [change for change in along if change is not None]
     if rates is None:
         return jax.jvp(lambda changed: residual(changed, x), (at,), (along,))[1]
     return jax.jvp(residual, (at, x), (along, rates))[1]
 
 
+def changes_along_tangents(tree: Tree, inputs: Inputs, changes: Changes) -> Changes:
+    """The changes, of elements their tangent parts."""
+    leaves = jax.tree.leaves(inputs)
+    spaces = dict(enumerate((g.space for g in tree.groups), len(jax.tree.leaves(inputs.links))))
+    return tuple(
+        along_tangents(spaces[k], leaves[k], change) if change is not None and k in spaces else change
+        for k, change in enumerate(changes)
+    )
+
+
 def _solved(equations: Equations, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
     """The change of `x` that makes the residual change by the right-hand side."""
     x, rhs = vectors
+    if equations.push is not None:
+        return equations.push(batch, inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)), ()
     return equations.solve(batch, inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
 
 

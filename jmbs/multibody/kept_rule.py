@@ -10,6 +10,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
+from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
 from jmbs.multibody.batches import Changes
 
@@ -64,6 +65,7 @@ def _batch(
     return kept_rule(jax.vmap(function, axes, axis_size=size), batched_rule, batched)(*arguments), 0
 
 
+OPENED.add(_kept)
 _kept.def_impl(_evaluate)
 _kept.def_abstract_eval(_type)
 ad.primitive_jvps[_kept] = _differentiate

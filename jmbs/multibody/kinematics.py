@@ -116,13 +116,18 @@ def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
 def composed(tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]], walk: bool = False) -> TreeMotion:
     """Motions relative to the world from those relative to parents; see `kinematics`."""
     bodies = _composed(Paths(tree.forest, walk), relative)
+    w, v = joined_columns(tree, relative, columns)
+    R = tree.by_velocity(bodies.rotation)
+    return TreeMotion(bodies, (times(R, w), times(R, v)))
+
+
+def joined_columns(tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]]) -> Column:
+    """The twists per velocity, in the bodies' own axes, in the order of the velocities."""
     own = [c for group in columns for c in group]
     if not own:
         nothing = jax.tree.map(lambda x: x[:0], relative.position)
-        return TreeMotion(bodies, (nothing, nothing))
-    w, v = jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *own)
-    R = tree.by_velocity(bodies.rotation)
-    return TreeMotion(bodies, (times(R, w), times(R, v)))
+        return nothing, nothing
+    return jax.tree.map(lambda *parts: _ordered(parts, tree.velocity_order), *own)
 
 
 def from_first_bodies(tree: Tree, relative: RelativeMotion) -> RelativeMotion:

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from jmbs.graphs import Forest
 from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import Matrix
-from jmbs.static_places import all_entries_at, entries_at
+from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 SMALL_MASK = 500
 """Up to so many entries a sum is quicker than a call of a library for products of matrices."""
@@ -72,6 +72,26 @@ class Paths:
             return walk(self.forest, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), entries), entries)
         leaves, structure = jax.tree.flatten(entries)
         return structure.unflatten(list(by_mask(jnp.stack(leaves), mask)))
+
+    def sums_by_doubling(self, entries: Entries) -> Entries:
+        """As `sums`, in log(depth) rounds of look-ups, which pays for few bodies in small batches."""
+
+        def doubled(x: Array) -> Array:
+            for up in self.forest.jumps:
+                x = x + select(up >= 0, entries_at(x, np.maximum(up, 0)), jnp.zeros_like(x))
+            return x
+
+        return jax.tree.map(doubled, entries)
+
+    def carried_by_doubling(self, entries: Entries) -> Entries:
+        """As `carried`, likewise."""
+
+        def doubled(x: Array) -> Array:
+            for up in self.forest.jumps:
+                x = x + sums_at(x, up, len(up))
+            return x
+
+        return jax.tree.map(doubled, entries)
 
     def above(self, entries: tuple[Array, ...], identity: bool = False) -> tuple[Array, ...]:
         """The entries of each node's parent; at roots zero, or those of the identity matrix."""

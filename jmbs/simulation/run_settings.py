@@ -210,4 +210,6 @@ def _adjoint(adjoint: Any, fixed: bool, steps: int) -> str | diffrax.AbstractAdj
         raise ModelError("adjoint", show(adjoint), f"one of {', '.join(ADJOINTS)}, or a diffrax adjoint")
     if not fixed:
         return "checkpoint" if adjoint == "auto" else adjoint
+    if adjoint == "forward":
+        return adjoint
     return "checkpoint" if adjoint == "checkpoint" or (adjoint == "auto" and steps > DIRECT_STEPS) else "direct"

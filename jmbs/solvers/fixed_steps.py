@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
 from jmbs.solvers.events import Watch, watch_from, watched
+from jmbs.solvers.forward_run import forward_kernel
 from jmbs.solvers.stepping import (
     Problem,
     Run,
@@ -51,13 +52,15 @@ class FixedSteps(eqx.Module):
 
     **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
     reverse mode keeps only about as many states as the root of it and computes the others anew; `bounded`, static:
-    whether `total` is the most that the sum may be, beyond which a run ends.
+    whether `total` is the most that the sum may be, beyond which a run ends; `forward`, static: derivatives are forward
+    ones only, see `jmbs.solvers.forward_run`.
     """
 
     counts: Int[Array, " intervals"]
     total: int | None = eqx.field(static=True, default=None)
     checkpoint: bool = eqx.field(static=True, default=False)
     bounded: bool = eqx.field(static=True, default=False)
+    forward: bool = eqx.field(static=True, default=False)
 
     def start(self, problem: Problem, y0: PyTree) -> FixedCarry:
         """See `Steps`."""
@@ -80,7 +83,7 @@ class FixedSteps(eqx.Module):
         def advance(arrays: PyTree) -> FixedCarry:
             return self._advance(*eqx.combine(arrays, others))
 
-        return one_kernel(advance, arrays)
+        return forward_kernel(advance, arrays) if self.forward else one_kernel(advance, arrays)
 
     def _advance(self, problem: Problem, counts: Array, carry: FixedCarry, stop: Array | None) -> FixedCarry:
         # The slope of the last state is that of the first stage of a step that leads nowhere.

@@ -29,6 +29,11 @@ def forward_only(tree: PyTree) -> PyTree:
     return _guarded(_forward_only, tree)
 
 
+def refuse_reverse() -> None:
+    """Raises the `ModelError` of a derivative that is taken in reverse mode."""
+    _refuse(REVERSE)
+
+
 def _guarded(primitive: Primitive, tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: primitive.bind(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 

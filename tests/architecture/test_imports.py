@@ -26,7 +26,7 @@ LAYERS = (
     ("linear",),
     ("lie", "spatial", "graphs"),
     ("arrays", "cache", "compiler", "static_places"),
-    ("by_value", "files"),
+    ("by_value", "files", "along_last"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

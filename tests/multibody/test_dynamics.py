@@ -17,8 +17,11 @@ import jmbs
 from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix
 from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
+from jmbs.multibody.batches import Inputs
+from jmbs.multibody.implicit import changes_along_tangents
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.mass_matrix import turned_inertias
+from jmbs.multibody.tangents import forces_change
 from jmbs.simulation.formulation import formulation_of
 
 # Operation by operation these are hundreds of programs; each is one.
@@ -315,3 +318,22 @@ def test_large_trees_are_solved_by_articulated_bodies_alone(pendulum, monkeypatc
     for found, wanted in zip(values(), dense, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert set(solved) == {"articulated_accelerations"}
+
+
+@pytest.mark.parametrize("case", ["pendulum", pytest.param("robot", marks=pytest.mark.slow)])
+def test_derivatives_forwards_by_hand_are_those_of_inverse_dynamics(case, request):
+    """Along a change of everything: parameters, elements, velocities, forces and loads."""
+    case, rng = request.getfixturevalue(case), np.random.default_rng(1)
+    inputs = Inputs(case.links, case.q, case.v, case.forces, case.loads)
+    changes = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), inputs)
+
+    @quick_jit
+    def both(inputs, changes, dv):
+        force = lambda at: inverse_dynamics(case.tree, at.links, at.q, at.v, dv, at.loads) - at.forces  # noqa: E731
+        along = changes_along_tangents(case.tree, inputs, tuple(jax.tree.leaves(changes)))
+        by_hand = [forces_change(case.tree, inputs, dv, along, local=walk, walk=walk)[0] for walk in (True, False)]
+        return jax.jvp(force, (inputs,), (jax.tree.unflatten(jax.tree.structure(inputs), along),))[1], *by_hand
+
+    wanted, *found = both(inputs, changes, case.other)
+    for x in found:
+        np.testing.assert_allclose(x, wanted, atol=1e-11 * np.abs(wanted).max())

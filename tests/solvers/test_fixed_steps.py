@@ -13,6 +13,7 @@ import pytest
 from reference.runs import CONFIGS
 
 import jmbs
+from jmbs import ModelError
 
 TIMES = np.array([0.01, 0.023, 0.06])
 """s; the steps between them are 3, 4 and 10, which no chunk divides."""
@@ -65,3 +66,48 @@ def test_values_and_derivatives_are_those_of_diffrax(adjoint: str, method: str):
 def test_a_batch_keeps_its_sound_members():
     angles = jax.jit(jax.vmap(angle("direct")))(jnp.asarray([1.0, 1e200, 2.0]))
     assert np.all(np.isfinite(angles[0])) and np.all(np.isfinite(angles[2])) and np.all(np.isnan(angles[1]))
+
+
+def test_forward_derivatives_in_one_kernel_are_the_direct_ones():
+    run, wanted = angle("forward"), figures("direct", "rk4")
+    found = jax.jit(lambda x: jax.jvp(run, (x,), (jnp.ones_like(x),)))(jnp.asarray(1.0))
+    for a, b in zip(found, wanted, strict=False):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+@pytest.mark.slow
+def test_forward_derivatives_in_one_kernel_in_every_transformation():
+    """Jacobians, in batches and twice; reverse mode is refused."""
+
+    def all_of(adjoint):
+        one, x = angle(adjoint), jnp.asarray([1.2, 0.8])
+        run = lambda x: one(x[0] * x[1])  # noqa: E731
+        jacobian, second = jax.jacfwd(run), jax.jacfwd(lambda x: jax.jvp(run, (x,), (jnp.ones_like(x),))[1])
+        return jax.jit(lambda x: (jacobian(x), jax.vmap(jacobian)(jnp.stack([x, 2 * x])), second(x)))(x)
+
+    for found, wanted in zip(all_of("forward"), all_of("direct"), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    with pytest.raises(ModelError, match='adjoint: found reverse-mode .* wanted adjoint="checkpoint"'):
+        jax.grad(lambda x: angle("forward")(x)[-1])(1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["slider_crank", "spherical_double_pendulum", "panda_arm"])
+def test_forward_jacobians_of_mechanisms_are_the_direct_ones(config: str):
+    """By parameters of several kinds, through the assembly."""
+    model = jmbs.compile(jmbs.load(CONFIGS / f"{config}.yaml"))
+    kinds = ("mass", "inertia", "child_frame/position", "viscous", "gravity")
+    names = [next(name for name in model.parameters() if name.endswith(kind)) for kind in kinds]
+    values = {name: jnp.asarray(model.parameters()[name]["value"]) for name in names}
+
+    def outputs(adjoint):
+        def run(theta):
+            changed = {name: value * theta[k] for k, (name, value) in enumerate(values.items())}
+            settings = {"ts": np.linspace(0, 0.05, 4), "dt": 1e-3, "solver": "rk4", "audit": False, "throw": False}
+            trajectory = jmbs.simulate(model.with_parameters(changed), **settings, adjoint=adjoint)
+            return trajectory.position
+
+        return jax.jit(lambda theta: (run(theta), jax.jacfwd(run)(theta)))(jnp.ones(len(names)))
+
+    for found, wanted in zip(*(jax.tree.leaves(outputs(a)) for a in ("forward", "direct")), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
