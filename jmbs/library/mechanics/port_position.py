@@ -89,7 +89,9 @@ def with_port_distances(flat: FlatSystem) -> FlatSystem:
 def _joined(flat: FlatSystem) -> Iterator[tuple[str, str]]:
     """Transformers that know their output's position, each with the joint's constraint that its output meets."""
     knowing = [p for p, c in flat.components.items() if getattr(c, "output_position", None) is not None]
-    at = Junctions(flat) if knowing else None
+    if not knowing:
+        return
+    at = Junctions(flat)
     for path in knowing:
         joint = at.instance(at.name[path, flat.components[path].output], HolonomicConstraint)
         if joint is not None and joint[1] == "p_r":
@@ -106,7 +108,7 @@ def _distance(flat: FlatSystem, path: str, joint: str) -> tuple[PortDistance, Cl
     return distance, Closure(path, path, (path,), states, _Miss(own), as_it_is)
 
 
-def port_distances(dae: ReferenceDAE, x: tuple[Array, ...], t: Float[Array, ""]) -> dict[str, Float[Array, " k"]]:
+def port_distances(dae: ReferenceDAE, x: tuple[Array, ...], t: Any) -> dict[str, Float[Array, " k"]]:
     """The distances by state, at states `x` in which they are zero."""
     pairs = zip(dae.plan.batches, dae.components, strict=True)
     paths = [path for batch, component in pairs if isinstance(component, PortDistance) for path in batch.paths]
