@@ -55,6 +55,7 @@ def ask_for_quick_compiling() -> None:
         _ask({EMITTERS: WITHOUT_EMITTERS})
 
 
+@functools.cache
 def _tried() -> bool:
     return version("jaxlib").startswith(TRIED)
 
