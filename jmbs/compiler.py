@@ -57,6 +57,7 @@ def ask_for_quick_compiling() -> None:
         _ask({EMITTERS: WITHOUT_EMITTERS})
 
 
+@functools.cache
 def _tried() -> bool:
     return version("jaxlib").startswith(TRIED)
 

@@ -2,7 +2,8 @@
 
 A transformer may have `output_position(x)`, of its states, whose rate is its output's effort: `d/dt X(x) = A e_in`.
 Where two of them meet with their outputs, one gives the junction's effort and the others are constraint rows
-`0 = A e_in - e_out`, which integrate to `X - X_first = 0`.
+`0 = A e_in - e_out`, which integrate to `X - X_first = 0`. Where they meet a joint's rate see
+`jmbs.library.mechanics.port_position`.
 """
 
 from __future__ import annotations

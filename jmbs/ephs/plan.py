@@ -260,11 +260,13 @@ def _effort_driven(flat: FlatSystem) -> dict[str, str]:
 
 
 def _transformer_levels(flat, roles, holders, effort_driven, junction_of) -> dict[str, int]:
-    """Elimination order of transformers: one more than the highest level of their inputs; cycles stay constraints."""
+    """Elimination order of transformers: one more than the highest level of their inputs; cycles stay constraints, and
+    so do those whose output meets a component's `own_rate`, the port at which its rates are unknowns."""
     chosen: dict[str, str] = {}
+    own = {junction_of[p, c.own_rate] for p, c in flat.components.items() if getattr(c, "own_rate", None) is not None}
     for path in sorted(p for p, r in roles.items() if r is Role.TRANSFORMER):
         target = junction_of[path, flat.components[path].output]
-        if target not in holders and target not in effort_driven and target not in chosen:
+        if target not in own and target not in holders and target not in effort_driven and target not in chosen:
             chosen[target] = path
     levels: dict[str, int] = {}
 

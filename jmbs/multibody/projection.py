@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.multibody.closed_rates import by_group, closing_projection, kept_by_loops
@@ -17,6 +18,7 @@ from jmbs.multibody.dynamics import mass_solver
 from jmbs.multibody.friction import no_production
 from jmbs.multibody.geared import geared_projection
 from jmbs.multibody.loops import Split, loop_rates
+from jmbs.static_places import with_entries
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE
@@ -45,7 +47,7 @@ def loaded_projection(dae: TreeDAE, y: Own) -> Own:
     geometry, none = geometry_of(dae, y), jnp.zeros(len(dae.layout.free_slots), dae.dtype)
 
     def kept(step: Array, rates: Array) -> Array:
-        return _kept(dae, geometry, step, by_group(dae, rates), none)
+        return _kept(dae, geometry, step, by_group(dae, rates), none, jnp.zeros_like(geometry.stored))
 
     return closing_projection(dae, y, kept)
 
@@ -64,18 +66,22 @@ def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
     ]
     nothing = no_production(layout.friction, dae.dtype)
 
-    def positions(free: Array, step: Array) -> Array:
-        """The motion that closes gaps; loop joints close the rest of theirs."""
-        twists = push((*still(y), step[None])).stored[layout.body_slots]
+    def positions(free: Array, step: Array, velocities: Array) -> Array:
+        """The motion that closes gaps; loop joints close the rest of theirs. `velocities`: what impulses do to them."""
+        moving = _momenta_move(dae)
+        stored = push(dae.lift(y, velocities) if moving else (*still(y), step[None])).stored
+        twists, others = stored[layout.body_slots], jnp.zeros_like(stored)
+        if moving:
+            others = with_entries(stored, layout.body_slots.ravel(), jnp.zeros_like(twists).ravel())
         rates = [u - rest for u, rest in zip(loop_rates(layout.loops, geometry.loops, twists), along, strict=True)]
-        return dae.velocity(step, jnp.zeros_like(step), nothing, _kept(dae, geometry, step, rates, free))
+        return dae.velocity(step, jnp.zeros_like(step), nothing, _kept(dae, geometry, step, rates, free, others))
 
     def correct(so_far: tuple[Own, Array], first: Array) -> tuple[tuple[Own, Array], None]:
         moved, rows = so_far
         free, multipliers = solve(jnp.zeros(matrices.free.shape[1], dae.dtype), -rows)
         kept, step = -multipliers @ matrices.kept, -inverse_mass(multipliers @ matrices.J)
         velocities = dae.velocity(jnp.zeros_like(step), step, nothing, kept)
-        moved = dae.retract(moved, jnp.where(first, positions(free, step), velocities))
+        moved = dae.retract(moved, jnp.where(first, positions(free, step, velocities), velocities))
         return (moved, _rows(dae, t, moved)), None
 
     # First positions, then velocities: a loop, since a program with two solutions would take twice as long to compile.
@@ -83,15 +89,23 @@ def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
     return jax.lax.scan(correct, (y, rows), jnp.asarray([True, False]))[0][0]
 
 
-def _kept(dae: TreeDAE, geometry: Geometry, step: Array, rates: list[Array], free: Array) -> Float[Array, " kept"]:
+def _momenta_move(dae: TreeDAE) -> bool:
+    """Whether impulses move configurations that no joint has, as those of systems in redundant coordinates."""
+    layout, plan = dae.layout, dae.reference.plan
+    others = np.setdiff1d(layout.kept_slots[plan.configuration_slots[layout.kept_slots]], layout.own_slots)
+    return others.size > 0 and any(i in plan.constrained_blocks for i in layout.kept)
+
+
+def _kept(
+    dae: TreeDAE, geometry: Geometry, step: Array, rates: list[Array], free: Array, stored: Array
+) -> Float[Array, " kept"]:
     """How configurations that stay move along: what free efforts and the rates of loop joints do says the couplings.
 
-    **Arguments:** `step`: motion of the tree's velocities.
+    **Arguments:** `step`: motion of the tree's velocities; `stored`: efforts of momenta that are not bodies'.
     """
     reference, slots, s = dae.reference, dae.layout.kept_slots, geometry.structure
-    twists = jnp.zeros_like(geometry.stored)
     e_free = with_free(dae, known_efforts(dae, jnp.zeros_like(step), rates), free)
-    e = reference.expand(0.0, s, twists, e_free, prescribed=False)
+    e = reference.expand(0.0, s, stored, e_free, prescribed=False)
     kept = -reference.reduce(s, reference.reversible_flows(s, e))[slots]
     return jnp.where(reference.plan.configuration_slots[slots], kept, 0.0)
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.library.mechanics import FoundJoint, place_along_joints
+from jmbs.library.mechanics import FoundJoint, place_along_joints, port_distances
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
@@ -119,6 +119,8 @@ def _start(model: Model) -> tuple[Array, ...]:
         state = state.replace(body.pose, pose)
     for joint, element in zip(parts.joints, q, strict=True):
         state = state.replace(joint.coordinates, element)
+    for name, distance in port_distances(dae, state.blocks, model.settings.t0).items():
+        state = state if name in states else state.replace(name, distance)
     return state.blocks
 
 

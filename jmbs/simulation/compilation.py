@@ -24,6 +24,7 @@ from jmbs.library.mechanics import (
     parameter_table,
     show,
     with_joint_closures,
+    with_port_distances,
 )
 from jmbs.linear import rank_tolerance
 from jmbs.multibody import make_layout, recognise
@@ -113,7 +114,8 @@ def _planned(
     """
     flat = flatten(system)
     parts = find_parts(flat)
-    flat = dataclasses.replace(with_joint_closures(flat, parts), drives=with_names(flat, parts))
+    flat = with_port_distances(with_joint_closures(flat, parts))
+    flat = dataclasses.replace(flat, drives=with_names(flat, parts))
     validate(flat)
     recognised = recognise(flat, settings.cut_joints)
     known = () if isinstance(recognised, str) else recognised.known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from typing import Any
 
@@ -213,12 +214,17 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array | Non
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 
+@functools.cache
+def _version() -> str:
+    """Of jmbs. Looked up once: that reads files, which takes as long as a short run."""
+    try:
+        return importlib.metadata.version("jmbs")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def labels_of(model: Model, method: str, assembled: bool, events: tuple[str, ...] = ()) -> Labels:
     """What the arrays of a trajectory are called; `assembled`: it starts where assembly put it; names of `events`."""
-    try:
-        version = importlib.metadata.version("jmbs")
-    except importlib.metadata.PackageNotFoundError:
-        version = "unknown"
     layout = model.layout
     constraints = tuple((entry.name, entry.multipliers) for entry in layout.constraints)
     return Labels(
@@ -228,7 +234,7 @@ def labels_of(model: Model, method: str, assembled: bool, events: tuple[str, ...
         joint_coordinates=layout.coordinates,
         method=method,
         config_json=model.config_json,
-        version=version,
+        version=_version(),
         constraints=constraints,
         output_units=tuple(output_units(model.dae).items()),
         storage_kinds=storage_kinds(model.dae),

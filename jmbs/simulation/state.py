@@ -21,8 +21,8 @@ class State(eqx.Module):
 
     **Arguments:** `blocks`: one array `(n, *shape)` per block of the plan, in its order; blocks of momenta hold the
     velocities. Read single entries with `state["link1/q"]`, by junction name, and coordinates of joints with
-    `state.q["elbow"]`; `Model.view` looks at everything else. `joints`: static, of those with coordinates name,
-    junction and group.
+    `state.q["elbow"]`; `Model.view` looks at everything else, as at `model.view(state).v["elbow"]`, for which it takes
+    the joints' frames, parameters of the model. `joints`: static, of those with coordinates name, junction and group.
     """
 
     blocks: tuple[Array, ...]

@@ -95,6 +95,7 @@ from jmbs.library.mechanics.placement import (
     place_along_joints,
 )
 from jmbs.library.mechanics.point_velocity import PointVelocity
+from jmbs.library.mechanics.port_position import port_distances, with_port_distances
 from jmbs.library.mechanics.prescribed_motion import (
     MotionDrive,
     PrescribedMotion,
@@ -224,6 +225,7 @@ __all__ = [
     "per_coordinate",
     "place_along_joints",
     "point_masses",
+    "port_distances",
     "reduced_body",
     "reduced_momentum",
     "refuse_steps",
@@ -243,5 +245,6 @@ __all__ = [
     "vector",
     "viscous_friction",
     "with_joint_closures",
+    "with_port_distances",
     "with_rules",
 ]

@@ -104,6 +104,7 @@ class HolonomicConstraint(eqx.Module):
 
     motion: Any
     lawful_by_construction: ClassVar[bool] = True
+    own_rate: ClassVar[str] = "p_r"
 
     @property
     def ports(self) -> Interface:
