@@ -111,7 +111,7 @@ def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> F
         dt=ONE_STEP,
         max_steps=program.knots,
         solver=program.method,
-        adjoint="direct",
+        adjoint="forward",
         audit=audit,
         until={},
         throw=False,

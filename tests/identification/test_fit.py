@@ -1,0 +1,192 @@
+"""Fits of a pendulum that was recorded elsewhere: estimates, intervals, and what must not matter."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import recorded_pendulums as pendulums
+from recorded_pendulums import DAMPING, INERTIA, MASS, NOISE, STARTS, TRUTH, study
+
+from jmbs.errors import ModelError
+from jmbs.identification import Estimator, Parameter, Prior, Sensor, check_fit, fit_study
+
+
+class Stop(Exception):
+    """Ends a fit from outside."""
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit_study(study(("free", "driven", "test"), derived={"rate": "hinge/friction/viscous / bob/mass"}))
+
+
+def test_estimates_lie_within_four_standard_errors(fitted):
+    assert fitted.status == "converged"
+    for name, truth in TRUTH.items():
+        entry = fitted.parameters[name]
+        assert entry.visible and abs(entry.estimate - truth) < 4 * entry.standard_error
+        low, high = entry.interval
+        assert 0 < low < entry.estimate < high
+    assert 0.8 < fitted.chi2_per_degree < 1.25
+    assert fitted.samples == 400
+
+
+def test_standard_errors_are_those_of_differences_of_another_integrator(fitted):
+    ts = np.arange(0.0, 2.0 - 1e-9, pendulums.SPACING)
+    at = {"mass": MASS, "inertia": INERTIA, "damping": DAMPING}
+    columns = []
+    for key, value in at.items():
+        ends = [
+            np.concatenate([pendulums.motion(n, ts, **{**at, key: value * (1 + s)}) for n in ("free", "driven")])
+            for s in (1e-4, -1e-4)
+        ]
+        columns.append((ends[0] - ends[1]) / (2e-4 * value))
+    for i, name in enumerate(("free", "driven")):
+        ends = [pendulums.motion(name, ts, start=STARTS[name] + s) for s in (1e-5, -1e-5)]
+        column = np.zeros((2, len(ts)))
+        column[i] = (ends[0] - ends[1]) / 2e-5
+        columns.append(column.ravel())
+    jacobian = np.stack(columns, axis=1) / NOISE
+    errors = np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
+    found = [fitted.parameters[name].standard_error for name in TRUTH]
+    # The Jacobian is taken at the truth there, at the estimates here.
+    np.testing.assert_allclose(found, errors[:3], rtol=0.03)
+
+
+def test_derived_value_by_the_delta_method(fitted):
+    rate = fitted.derived["rate"]
+    names = ("hinge/friction/viscous", "bob/mass")
+    values = [fitted.parameters[name].estimate for name in names]
+    rows = [fitted.order.index(name) for name in names]
+    slope = np.array([1 / values[1], -values[0] / values[1] ** 2])
+    assert rate.estimate == pytest.approx(values[0] / values[1])
+    assert rate.standard_error == pytest.approx(float(np.sqrt(slope @ fitted.covariance[np.ix_(rows, rows)] @ slope)))
+
+
+def test_held_out_recording_is_predicted_and_not_fitted(fitted):
+    assert set(fitted.channels) == {"free", "driven"} and set(fitted.heldout) == {"test"}
+    assert np.std(fitted.heldout["test"]["q"].residual) < 1.5 * NOISE
+    alone = fit_study(study())
+    for name in TRUTH:
+        assert alone.parameters[name].estimate == pytest.approx(fitted.parameters[name].estimate, rel=1e-12)
+
+
+def test_order_of_recordings_does_not_matter():
+    given = study()
+    one = fit_study(given)
+    other = fit_study(dataclasses.replace(given, data=given.data[::-1]))
+    for name in one.parameters:
+        assert other.parameters[name].estimate == pytest.approx(one.parameters[name].estimate, rel=1e-9)
+
+
+@pytest.mark.parametrize("after", [2, 9])
+def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, after):
+    given = study(noise="estimate")
+    whole = fit_study(given)
+    count = 0
+
+    def stop(_):
+        nonlocal count
+        count += 1
+        if count == after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        fit_study(given, progress=stop, checkpoint=tmp_path / "checkpoint.npz")
+    again = fit_study(given, checkpoint=tmp_path / "checkpoint.npz", resume=True)
+    assert [e.estimate for e in again.parameters.values()] == [e.estimate for e in whole.parameters.values()]
+    assert again.evaluations["iterations"] == whole.evaluations["iterations"]
+    with pytest.raises(ModelError, match="another study"):
+        fit_study(study(seed=5), checkpoint=tmp_path / "checkpoint.npz", resume=True)
+
+
+def test_noise_is_estimated():
+    found = fit_study(study(noise="estimate"))
+    assert found.noise["q"]["given"] is None
+    assert found.noise["q"]["estimated"] == pytest.approx(NOISE, rel=0.12)
+    assert found.chi2_per_degree == pytest.approx(1, rel=0.02)
+
+
+def test_free_swings_do_not_show_the_scale_of_masses():
+    """Of a free pendulum mass, inertia and damping are seen in proportion only."""
+    given = study(("free",), derived={"rate": "hinge/friction/viscous / bob/mass"})
+    check = check_fit(given)
+    (direction,) = check.invisible_directions
+    assert set(direction.coefficients) == set(TRUTH) and "in proportion" in direction.text
+    np.testing.assert_allclose(list(direction.coefficients.values()), 1, atol=1e-6)
+    assert [f.code for f in check.findings] == ["invisible_direction"] and check.status == "warnings"
+    found = fit_study(given, check=check)
+    assert found.status == "converged" and found.derived["rate"].visible
+    assert abs(found.derived["rate"].estimate - DAMPING / MASS) < 4 * found.derived["rate"].standard_error
+    for name in TRUTH:
+        entry = found.parameters[name]
+        assert not entry.visible and entry.standard_error is None and entry.interval is None
+    # A prior on one of them shows all.
+    known = dataclasses.replace(given.parameters["bob/mass"], prior=Prior(MASS, 1e-3))
+    shown = fit_study(dataclasses.replace(given, parameters={**given.parameters, "bob/mass": known}))
+    assert all(shown.parameters[name].visible for name in TRUTH)
+    assert shown.parameters["bob/mass"].relative_to_prior == pytest.approx(1, rel=1e-3)
+    assert (
+        abs(shown.parameters["bob/inertia[1,1]"].estimate - INERTIA)
+        < 4 * shown.parameters["bob/inertia[1,1]"].standard_error
+    )
+
+
+def test_active_bound_is_told():
+    given = study()
+    held = dataclasses.replace(given.parameters["bob/mass"], bounds=(1.4, 3.0))
+    found = fit_study(dataclasses.replace(given, parameters={**given.parameters, "bob/mass": held}))
+    assert found.parameters["bob/mass"].at_bound and found.parameters["bob/mass"].estimate == pytest.approx(1.4)
+    assert "at_bound" in [warning.code for warning in found.warnings]
+
+
+def test_more_starts_end_where_the_first_does():
+    first, more = (fit_study(study(estimator=Estimator(starts=n))) for n in (1, 2))
+    assert more.evaluations["iterations"] > first.evaluations["iterations"]
+    for name in TRUTH:
+        assert more.parameters[name].estimate == pytest.approx(first.parameters[name].estimate, rel=1e-5)
+
+
+def test_interrupted_fit_keeps_the_best_so_far():
+    count = 0
+
+    def stop(_):
+        nonlocal count
+        count += 1
+        if count == 5:
+            raise KeyboardInterrupt
+
+    found = fit_study(study(), progress=stop)
+    assert found.status == "interrupted" and found.evaluations["iterations"] == 5
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"bob/mas": Parameter()}, "bob/mass"),
+        ({"bob/mass": Parameter(bounds=(2.0, 3.0))}, "within the bounds"),
+        ({"bob/mass": Parameter(-1.0)}, "above zero"),
+        ({"bob/mass": Parameter("measured")}, "per recording"),
+        ({"bob/mass": Parameter(transform="pseudo_inertia")}, "inertial"),
+        (
+            {"initial/hinge/v": Parameter("measured", per="recording"), "bob/mass": Parameter(per="day")},
+            "study or recording",
+        ),
+    ],
+)
+def test_wrong_unknowns_are_refused(parameters, message):
+    with pytest.raises(ModelError, match=message):
+        check_fit(dataclasses.replace(study(), parameters=parameters))
+
+
+@pytest.mark.parametrize("estimator", [Estimator(method="guess"), Estimator(horizon="wide"), Estimator(loss="cubes")])
+def test_estimators_that_are_not_there_are_refused(estimator):
+    with pytest.raises(ModelError, match="estimator/"):
+        fit_study(study(estimator=estimator))
+
+
+def test_sensors_that_are_not_there_are_refused():
+    with pytest.raises(ModelError, match="hinge/actuation"):
+        check_fit(dataclasses.replace(study(), sensors={"q": Sensor("hinge/actuation")}))
