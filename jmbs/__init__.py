@@ -10,7 +10,7 @@ from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
-    from jmbs.fitting import check_fit, fit
+    from jmbs.fitting import check_fit, fit, residual_function
     from jmbs.identification import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
     from jmbs.io import load_study
     from jmbs.visualise import draw
@@ -44,6 +44,7 @@ __all__ = [
     "load_study",
     "map_batch",
     "parameter",
+    "residual_function",
     "simulate",
     "use_all_cores",
     "use_cache",
@@ -67,7 +68,7 @@ def __getattr__(name: str) -> typing.Any:
         import jmbs.identification
 
         return getattr(jmbs.identification, name)
-    if name in ("fit", "check_fit"):
+    if name in ("fit", "check_fit", "residual_function"):
         from jmbs import fitting
 
         return getattr(fitting, name)

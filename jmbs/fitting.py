@@ -15,7 +15,7 @@ import numpy as np
 from jmbs import identification
 from jmbs import io as files
 from jmbs.errors import ModelError
-from jmbs.identification import Check, Estimator, Fit, Parameter, Prior, Recording, Sensor, Study, judged
+from jmbs.identification import Check, Estimator, Fit, Parameter, Prior, Recording, Residual, Sensor, Study, judged
 from jmbs.library.mechanics import Mechanism, show
 from jmbs.simulation import Model, compile
 
@@ -89,6 +89,24 @@ def check_fit(
         "prior": prior,
     }
     return identification.check_fit(_study(model, parts, estimator, key))
+
+
+def residual_function(
+    model: str | os.PathLike[str] | Study | Model | Mechanism,
+    data: Recording | Iterable[Recording] | None = None,
+    parameters: Mapping[str, Parameter] | Iterable[str] | None = None,
+    **more: Any,
+) -> tuple[Residual, Callable[[Any], Any]]:
+    """Whitened residuals (m,) of a flat vector (p,) of unknowns, and their Jacobian (m, p): pure JAX, for optimisers and
+    samplers of one's own. Arguments as of `fit`.
+
+    `residual.start` is the vector of the starts, `residual.values(x)` are the values by `residual.names`.
+    """
+    parts = {"data": data, "parameters": parameters}
+    parts |= {name: more.pop(name, None) for name in ("sensors", "ties", "derived", "prior")}
+    if more:
+        raise ModelError(next(iter(more)), "no such argument", "sensors, ties, derived or prior")
+    return identification.residual_function(_study(model, parts, None, None))
 
 
 def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:

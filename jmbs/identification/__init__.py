@@ -26,6 +26,7 @@ from jmbs.identification.parameter_paths import (
     parse_parameter,
     require_start,
 )
+from jmbs.identification.residual_function import Residual, residual_function
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit, InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start, swapped_channels, unit_suspect
@@ -89,5 +90,7 @@ __all__ = [
     "number_text",
     "plain_values",
     "residual_findings",
+    "residual_function",
+    "Residual",
     "whiteness",
 ]

@@ -39,6 +39,7 @@ def save(file: Path, problem: Problem, position: Position, refits: int, noise: d
             study=fingerprint(problem),
             x=at.x,
             iterate=_numbers(at),
+            stopped=at.stopped,
             best_x=np.zeros(0) if best is None else best.x,
             best=np.zeros(0) if best is None else _numbers(best),
             stage=np.array([position.stage, *position.before, position.start, refits]),
@@ -51,7 +52,7 @@ def _numbers(at: Iterate) -> np.ndarray:
     return np.array([np.nan if getattr(at, key) is None else float(getattr(at, key)) for key in _NUMBERS])
 
 
-def _iterate(x: np.ndarray, numbers: np.ndarray, stopped: str = "") -> Iterate:
+def _iterate(x: np.ndarray, numbers: np.ndarray, stopped: str) -> Iterate:
     damping, grows, taken, tries, cost, step, change = numbers.tolist()
     damping = None if np.isnan(damping) else damping
     return Iterate(x, damping, grows, int(taken), int(tries), cost, step, change, stopped)
@@ -64,7 +65,7 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
     """
     try:
         with np.load(file, allow_pickle=False) as found:
-            at = _iterate(found["x"], found["iterate"])
+            at = _iterate(found["x"], found["iterate"], str(found["stopped"]))
             best = _iterate(found["best_x"], found["best"], "converged") if found["best"].size else None
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))

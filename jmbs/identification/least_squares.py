@@ -53,12 +53,15 @@ class Limits:
 
 
 def minimise(evaluate: Evaluate, iterate: Iterate, limits: Limits, seen: Callable[[Iterate], None]) -> Iterate:
-    """Iterations until one of them stops; `seen` is called with each. A first point that is not finite is `stuck`."""
+    """Iterations until one of them stops; `seen` is called with each. A first point that is not finite is `stuck`, and
+    one that has stopped already stays."""
+    if iterate.stopped:
+        return iterate
     residual, jacobian = evaluate(iterate.x)
     if not np.all(np.isfinite(residual)):
         return dataclasses.replace(iterate, evaluations=iterate.evaluations + 1, stopped="stuck")
     cost = robust_cost(residual, limits)
-    iterate = dataclasses.replace(iterate, cost=cost, evaluations=iterate.evaluations + 1, stopped="")
+    iterate = dataclasses.replace(iterate, cost=cost, evaluations=iterate.evaluations + 1)
     while not iterate.stopped:
         iterate, residual, jacobian = _iteration(evaluate, iterate, residual, jacobian, limits)
         seen(iterate)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
+import optimistix
 import pytest
 import recorded_pendulums as pendulums
 from recorded_pendulums import DAMPING, INERTIA, MASS, NOISE, STARTS, TRUTH, study
 
+import jmbs
 from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Parameter, Prior, Sensor, check_fit, fit_study
 
@@ -81,25 +84,35 @@ def test_order_of_recordings_does_not_matter():
         assert other.parameters[name].estimate == pytest.approx(one.parameters[name].estimate, rel=1e-9)
 
 
-@pytest.mark.parametrize("after", [2, 9])
-def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, after):
-    given = study(noise="estimate")
-    whole = fit_study(given)
-    count = 0
+def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
+    """Also from the last iteration of a stage, of which nothing is left to do."""
+    given, stages = study(noise="estimate"), []
+    whole = fit_study(given, progress=lambda at: stages.append(at.stage))
+    ends = [i + 1 for i, (a, b) in enumerate(itertools.pairwise(stages)) if a != b]
+    file = tmp_path / "checkpoint.npz"
+    for after in (2, ends[1], ends[-1], len(stages) - 1, len(stages)):
+        count = itertools.count(1)
 
-    def stop(_):
-        nonlocal count
-        count += 1
-        if count == after:
-            raise Stop
+        def stop(_, count=count, after=after):
+            if next(count) == after:
+                raise Stop
 
-    with pytest.raises(Stop):
-        fit_study(given, progress=stop, checkpoint=tmp_path / "checkpoint.npz")
-    again = fit_study(given, checkpoint=tmp_path / "checkpoint.npz", resume=True)
-    assert [e.estimate for e in again.parameters.values()] == [e.estimate for e in whole.parameters.values()]
-    assert again.evaluations["iterations"] == whole.evaluations["iterations"]
+        with pytest.raises(Stop):
+            fit_study(given, progress=stop, checkpoint=file)
+        again = fit_study(given, checkpoint=file, resume=True)
+        assert [e.estimate for e in again.parameters.values()] == [e.estimate for e in whole.parameters.values()]
+        assert again.evaluations["iterations"] == whole.evaluations["iterations"] == len(stages)
     with pytest.raises(ModelError, match="another study"):
-        fit_study(study(seed=5), checkpoint=tmp_path / "checkpoint.npz", resume=True)
+        fit_study(study(seed=5), checkpoint=file, resume=True)
+
+
+def test_residual_function_for_optimisers_of_ones_own(fitted):
+    residual, jacobian = jmbs.residual_function(study())
+    found = optimistix.least_squares(residual, optimistix.LevenbergMarquardt(1e-10, 1e-10), residual.start)
+    values = dict(zip(residual.names, residual.values(found.value), strict=True))
+    for name in TRUTH:
+        assert float(values[name]) == pytest.approx(fitted.parameters[name].estimate, rel=1e-6)
+    assert jacobian(found.value).shape == (400, len(found.value))
 
 
 def test_noise_is_estimated():

@@ -1,0 +1,56 @@
+"""A study's residuals as a pure function, for optimisers and samplers of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.identification.check import pose
+from jmbs.identification.prediction import whitened
+from jmbs.identification.problem import Problem
+from jmbs.identification.study import Study
+from jmbs.identification.unknowns import values_of
+
+
+class Residual:
+    """Whitened residuals (m,) at coordinates (p,): predicted less measured over the noise of all training samples,
+    recording by recording, zero where a sample is missing; then values with a prior, less its mean over its deviation.
+
+    `start` (p,) are the coordinates of the start; `names` those of the `values(x)` that coordinates stand for.
+    """
+
+    def __init__(self, problem: Problem):
+        self.experiments = tuple(e for e in problem.experiments if e.recording.role == "train")
+        self.blocks = problem.unknowns.blocks
+        self.start = jnp.asarray(problem.unknowns.first, problem.study.model.dtype)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the values."""
+        return tuple(name for block in self.blocks for name in block.names)
+
+    def values(self, x: Float[Array, " p"]) -> Float[Array, " n"]:
+        """The values at coordinates, SI."""
+        return jnp.concatenate([jnp.zeros(0, x.dtype), *values_of([b.transform for b in self.blocks], self.blocks, x)])
+
+    def __call__(self, x: Float[Array, " p"]) -> Float[Array, " m"]:
+        always = jnp.asarray(jnp.inf, x.dtype)
+        rows = [whitened(e.program, e.member, x[e.local], always).ravel() for e in self.experiments]
+        found = values_of([b.transform for b in self.blocks], self.blocks, x)
+        for block, value in zip(self.blocks, found, strict=True):
+            if block.prior is not None:
+                distance = value - block.prior.mean
+                if block.prior.log:
+                    distance = jnp.log(value) - math.log(block.prior.mean)
+                rows.append(distance / block.prior.std)
+        return jnp.concatenate(rows)
+
+
+def residual_function(study: Study) -> tuple[Residual, Callable[[Array], Array]]:
+    """The residual of a study, and its Jacobian (m, p) by forward derivatives; pure JAX. Raises `ModelError`."""
+    residual = Residual(pose(study))
+    return residual, jax.jacfwd(residual)
