@@ -97,8 +97,8 @@ def residual_function(
     parameters: Mapping[str, Parameter] | Iterable[str] | None = None,
     **more: Any,
 ) -> tuple[Residual, Callable[[Any], Any]]:
-    """Whitened residuals (m,) of a flat vector (p,) of unknowns, and their Jacobian (m, p): pure JAX, for optimisers and
-    samplers of one's own. Arguments as of `fit`.
+    """Whitened residuals (m,) of a flat vector (p,) of unknowns, and their Jacobian (m, p): pure JAX, for optimisers
+    and samplers of one's own. Arguments as of `fit`.
 
     `residual.start` is the vector of the starts, `residual.values(x)` are the values by `residual.names`.
     """

@@ -116,10 +116,11 @@ def _at_start(problem: Problem, experiment: Experiment, x: np.ndarray) -> list[F
         others = tuple(
             dataclasses.replace(r, channels=channels) if r.name == recording.name else r for r in problem.study.data
         )
-        start = unknowns_of(dataclasses.replace(problem.study, data=others), problem.models).first
+        blocks = unknowns_of(dataclasses.replace(problem.study, data=others), problem.models).of(recording.name)
+        start = np.concatenate([np.zeros(0), *(block.first for block in blocks)])
         return problem.predicted(experiment, start)
 
-    predicted = problem.predicted(experiment, x)
+    predicted = problem.predicted(experiment, problem.local(experiment, x))
     ts = np.asarray(recording.ts, float)
     return findings_at_start(
         recording.name, ts, measured, predicted, units, given=given, noise=noise, exchanged=exchanged

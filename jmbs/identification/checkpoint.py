@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import zipfile
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from jmbs.errors import ModelError
@@ -17,16 +20,19 @@ _NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "ch
 
 
 def fingerprint(problem: Problem) -> str:
-    """Of what a fit depends on, as far as arrays say it: unknowns, samples, noise, steps, estimator."""
+    """Of what a fit depends on: unknowns, samples, noise, steps, models, estimator."""
     found = hashlib.sha256()
     for block in problem.unknowns.blocks:
-        found.update(repr((block.names, block.start.tolist(), block.lower.tolist(), block.upper.tolist())).encode())
-    for experiment in problem.experiments:
-        member = experiment.member
-        found.update(repr((experiment.recording.name, experiment.recording.role, experiment.program.sensors)).encode())
-        for array in (member.times, member.measured, member.weights, member.start, member.step):
+        found.update(repr((block.names, type(block.transform).__name__, block.prior)).encode())
+        for array in (block.start, block.lower, block.upper):
             found.update(np.ascontiguousarray(array).tobytes())
-    found.update(repr(problem.study.estimator).encode())
+    for experiment in problem.experiments:
+        found.update(repr((experiment.recording.name, experiment.recording.role, experiment.program)).encode())
+        for leaf in jax.tree.leaves(experiment.member):
+            found.update(np.ascontiguousarray(leaf).tobytes())
+    # More iterations may be asked for where there were too few.
+    found.update(repr(dataclasses.replace(problem.study.estimator, max_iterations=1)).encode())
+    found.update(repr((dict(problem.study.ties), problem.study.seed)).encode())
     return found.hexdigest()
 
 
@@ -42,6 +48,7 @@ def save(file: Path, problem: Problem, position: Position, refits: int, noise: d
             stopped=at.stopped,
             best_x=np.zeros(0) if best is None else best.x,
             best=np.zeros(0) if best is None else _numbers(best),
+            best_stopped="" if best is None else best.stopped,
             stage=np.array([position.stage, *position.before, position.start, refits]),
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
@@ -66,11 +73,13 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
     try:
         with np.load(file, allow_pickle=False) as found:
             at = _iterate(found["x"], found["iterate"], str(found["stopped"]))
-            best = _iterate(found["best_x"], found["best"], "converged") if found["best"].size else None
+            best = None
+            if found["best"].size:
+                best = _iterate(found["best_x"], found["best"], str(found["best_stopped"]))
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
             study = str(found["study"])
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
     return study, Position(stage, at, (iterations, evaluations), start, best), refits, noise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimis
 from jmbs.identification.problem import Problem
 from jmbs.identification.study import Estimator
 from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import parts
+from jmbs.identification.unknowns import Unknown, parts
 
 FIRST_HORIZON = 1 / 24
 """Of each recording's length."""
@@ -123,7 +123,7 @@ def rows_of(problem: Problem, part: float, pull: bool, role: str = "train") -> t
 
     def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual, jacobian = problem.evaluate(x, horizons, role)
-        more, derivative = prior_rows(problem, x)
+        more, derivative = prior_rows(problem.unknowns.blocks, x)
         residual, jacobian = np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
         if pull:
             residual = np.concatenate([residual, PULL * (x - first)])
@@ -133,11 +133,11 @@ def rows_of(problem: Problem, part: float, pull: bool, role: str = "train") -> t
     return evaluate, count
 
 
-def prior_rows(problem: Problem, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def prior_rows(blocks: Sequence[Unknown], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of each value with a prior its distance from the mean in standard deviations, and the derivative of that."""
     rows, columns = [np.zeros(0)], [np.zeros((0, len(x)))]
     start = 0
-    for block, piece in zip(problem.unknowns.blocks, parts(problem.unknowns.blocks, x), strict=True):
+    for block, piece in zip(blocks, parts(blocks, x), strict=True):
         if block.prior is not None:
             values = np.asarray(block.transform.values(piece))
             slope = transform_jacobian(block.transform, piece)

@@ -16,13 +16,12 @@ from jmbs.identification.check import Check, check_fit, pose
 from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, prior_rows, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
-from jmbs.identification.places import has_place, place_of, with_places
+from jmbs.identification.places import Place, has_place, place_of, with_places
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import Experiment, Problem, deviation_of, ties_of
+from jmbs.identification.problem import Experiment, Problem, deviation_of
 from jmbs.identification.result import ChannelFit, Fit
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import (
-    Sensitivity,
     correlation_of,
     derived_of,
     estimates_of,
@@ -112,23 +111,26 @@ class _Run:
             self.progress(progress)
 
     def to_the_end(self, position: Position) -> None:
-        """All starts that are left; the best of them is where the run stands afterwards."""
-        while True:
+        """All starts that are left, with one noise; from the best of them on with the noise of the residuals."""
+        starts = self.problem.study.estimator.starts
+        while position.start < starts:
             position = self.at = estimate(self.problem, position, self.seen)
-            position = self.at = self.settled(position)
-            position = self.at = dataclasses.replace(position, best=better(position.best, position.iterate))
-            if position.start + 1 >= self.problem.study.estimator.starts:
-                assert position.best is not None
-                self.at = dataclasses.replace(position, iterate=position.best)
-                return
-            again = Iterate(_start(self.problem, position.start + 1))
-            position = Position(0, again, iterations_before(position), position.start + 1, position.best)
+            before = position.before[0] + position.iterate.iterations, position.before[1] + position.iterate.evaluations
+            best, following = better(position.best, position.iterate), position.start + 1
+            if following < starts:
+                position = Position(0, Iterate(_start(self.problem, following)), before, following, best)
+            else:
+                taken = before[0] - best.iterations, before[1] - best.evaluations
+                position = Position(position.stage, best, taken, following, best)
+        self.at = position = estimate(self.problem, position, self.seen)
+        self.settled(position)
 
     def settled(self, position: Position) -> Position:
         """Where the estimated noise is that of the residuals, of a fit with just that noise."""
         while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
             noise = _noise_of_residuals(self.problem, position.iterate.x)
-            before = self.noise or {name: _deviation(self.problem, name) for name in noise}
+            noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
+            before = {**{name: _deviation(self.problem, name) for name in noise}, **self.noise}
             if all(abs(noise[name] / before[name] - 1) < SETTLED for name in noise):
                 break
             self.refits += 1
@@ -170,7 +172,7 @@ def _is_estimated(study: Study, recording, name: str) -> bool:
 def _deviation(problem: Problem, sensor: str) -> float:
     """The standard deviation that holds now of a sensor whose noise is estimated."""
     for e in problem.experiments:
-        if _is_estimated(problem.study, e.recording, sensor):
+        if sensor in e.program.sensors and _is_estimated(problem.study, e.recording, sensor):
             weights = np.asarray(e.member.weights)[e.program.sensors.index(sensor)]
             return 1 / float(np.max(weights))
     raise AssertionError(sensor)
@@ -181,11 +183,11 @@ def _noise_of_residuals(problem: Problem, x: np.ndarray) -> dict[str, float]:
     found = {}
     free = len(x)
     whole = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
-    shown = {e.recording.name: problem.predicted(e, x) for e in _training(problem)}
+    shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in _training(problem)}
     for name in _estimated(problem.study):
         squares, count = 0.0, 0
         for e in _training(problem):
-            if _is_estimated(problem.study, e.recording, name):
+            if name in e.program.sensors and _is_estimated(problem.study, e.recording, name):
                 values = samples(e.recording, name)
                 seen = np.isfinite(values)
                 squares += float(np.sum((values - shown[e.recording.name][name])[seen] ** 2))
@@ -214,6 +216,8 @@ def with_noise(problem: Problem, noise: Mapping[str, float]) -> Problem:
 
 def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
     problem, position = run.problem, run.at
+    if run.interrupted and position.best is not None:
+        position = run.at = dataclasses.replace(position, iterate=position.best)
     x, study = position.iterate.x, problem.study
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     sound = bool(np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian)))
@@ -222,18 +226,19 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
     found = sensitivity_of(problem, x, jacobian)
     count = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
     degrees = max(count - int(np.sum(~found.invisible)), 1)
-    priors = prior_rows(problem, x)[0]
+    priors = prior_rows(problem.unknowns.blocks, x)[0]
     chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
     parameters = estimates_of(problem, found, x, degrees)
     covariance = found.slopes @ found.covariance @ found.slopes.T
     hidden = np.array([not parameters[name].visible for name in found.names], bool)
     covariance[hidden, :] = covariance[:, hidden] = np.nan
     directions = invisible_directions(found) if sound else ()
-    warnings = [*check.findings]
-    known = {finding.message for finding in warnings}
+    # What the data do not show was said of the start; here it is said of the estimate.
+    warnings = [f for f in check.findings if f.code != "invisible_direction"] if sound else [*check.findings]
+    idle = {f"{name} changes nothing that is measured" for name in check.no_effect}
     for direction in directions:
         message = f"the data do not show {direction.text}"
-        if message not in known:
+        if f"{direction.text.removesuffix(' alone')} changes nothing that is measured" not in idle:
             warnings.append(Finding("invisible_direction", "warning", message))
     for name, entry in parameters.items():
         if entry.at_bound:
@@ -243,20 +248,20 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
         warnings.append(Finding("misfit", "warning", message))
     status, message = _status(run, sound)
     channels, models = {}, {}
+    heldout: dict[str, dict[str, ChannelFit]] = {}
     for experiment in problem.experiments:
-        local = jnp.asarray(x[experiment.local], experiment.member.model.dtype)
-        models[experiment.recording.name] = fitted_model(experiment.program, experiment.member, local)[0]
-        if experiment.recording.role == "train":
-            channels[experiment.recording.name] = _channels(problem, experiment, problem.predicted(experiment, x), run)
-    heldout = {
-        e.recording.name: _held_out(problem, e, x, run) for e in problem.experiments if e.recording.role != "train"
-    }
+        name, trained = experiment.recording.name, experiment.recording.role == "train"
+        local = problem.local(experiment, x) if trained else _held_out(problem, experiment, x)
+        at = jnp.asarray(local, experiment.member.model.dtype)
+        models[name] = fitted_model(experiment.program, experiment.member, at)[0]
+        shown = _channels(problem, experiment, problem.predicted(experiment, local), run)
+        (channels if trained else heldout)[name] = shown
     return Fit(
         name=study.name,
         status=status,
         message=message,
         parameters=parameters,
-        derived=derived_of(problem, found, degrees),
+        derived=derived_of(problem, found, x, degrees),
         order=found.names,
         covariance=covariance,
         correlation=correlation_of(covariance),
@@ -275,7 +280,7 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
         },
         seconds={"total": time.perf_counter() - started, "compile": compiled, "check": check.seconds},
         warnings=tuple(warnings),
-        model=_fitted(problem, found, x),
+        model=_fitted(problem, x),
         models=models,
         source=study.source,
     )
@@ -311,7 +316,7 @@ def _channels(
     problem: Problem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
 ) -> dict[str, ChannelFit]:
     recording, found = experiment.recording, {}
-    noise = run.noise or {name: _deviation(problem, name) for name in _estimated(problem.study)}
+    noise = {**problem.noise, **run.noise}
     for name in experiment.program.sensors:
         values = samples(recording, name)
         seen = np.isfinite(values)
@@ -321,36 +326,35 @@ def _channels(
     return found
 
 
-def _held_out(problem: Problem, experiment: Experiment, x: np.ndarray, run: _Run) -> dict[str, ChannelFit]:
-    """A recording that was not fitted: its own unknowns from its first part, then the whole of it predicted."""
+def _held_out(problem: Problem, experiment: Experiment, x: np.ndarray) -> np.ndarray:
+    """The local unknowns of a recording that was not fitted: its own ones from its first part, with their priors."""
     ts = np.asarray(experiment.recording.ts)
     window = float(ts[0] + problem.study.test_window * (ts[-1] - ts[0]))
-    blocks = problem.unknowns.own.get(experiment.recording.name, ())
-    size = sum(block.size for block in blocks)
-    if size:
-        own = experiment.local[-size:]
+    blocks = problem.unknowns.held_out.get(experiment.recording.name, ())
+    local = problem.local(experiment, x)
+    if not blocks:
+        return local
+    shared, own = local[: len(experiment.local)], local[len(experiment.local) :]
 
-        def evaluate(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            whole = x.copy()
-            whole[own] = part
-            residual, jacobian = problem.evaluate_one(experiment, whole, window)
-            return residual, jacobian[:, -size:]
+    def evaluate(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = problem.evaluate_one(experiment, np.concatenate([shared, part]), window)
+        more, derivative = prior_rows(blocks, part)
+        return np.concatenate([residual, more]), np.concatenate([jacobian[:, len(shared) :], derivative])
 
-        lower, upper = (np.concatenate([getattr(b, side) for b in blocks]) for side in ("lower", "upper"))
-        limits = Limits(lower, upper, most=problem.study.estimator.max_iterations)
-        x = x.copy()
-        x[own] = minimise(evaluate, Iterate(x[own]), limits, lambda _: None).x
-    return _channels(problem, experiment, problem.predicted(experiment, x), run)
+    lower, upper = (np.concatenate([getattr(b, side) for b in blocks]) for side in ("lower", "upper"))
+    estimator = problem.study.estimator
+    limits = Limits(lower, upper, most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
+    return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])
 
 
-def _fitted(problem: Problem, found: Sensitivity, x: np.ndarray) -> Model:
+def _fitted(problem: Problem, x: np.ndarray) -> Model:
     """The study's model at the estimates; initial values that are fitted per recording stay as they were."""
     model, placed = problem.study.model, {}
     blocks = problem.unknowns.blocks
-    for block, piece in zip(blocks, parts(blocks, x) if blocks else [], strict=True):
+    for block, piece in zip(blocks, parts(blocks, x), strict=True):
         if block.place is not None and block.recording is None and has_place(model, block.place):
             placed[block.place] = block.transform.values(jnp.asarray(piece))
-    for path, expression in ties_of(problem.study).items():
-        value, _ = expression_of(problem, found, expression)
-        placed[place_of(model, path)] = jnp.asarray([value])
+    for path, expression in problem.ties.items():
+        if has_place(model, Place(path, path)):
+            placed[place_of(model, path)] = jnp.asarray([expression_of(problem, x, expression)[0]])
     return with_places(model, placed)[0]

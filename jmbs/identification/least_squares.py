@@ -16,6 +16,8 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 FIRST_DAMPING = 1e-3
 """Beside the square of the largest singular value."""
 LARGEST_DAMPING = 1e12
+ROUNDING = 1e-10
+"""What a step may still promise, beside the cost, where none keeps its promise, and the fit has converged."""
 LONGEST_STEP = 3.0
 """Of one coordinate, which are of order one: twentyfold in a logarithm."""
 RELATIVE_RANK, ABSOLUTE_RANK = 1e-6, 0.1
@@ -58,50 +60,84 @@ def minimise(evaluate: Evaluate, iterate: Iterate, limits: Limits, seen: Callabl
     if iterate.stopped:
         return iterate
     residual, jacobian = evaluate(iterate.x)
-    if not np.all(np.isfinite(residual)):
-        return dataclasses.replace(iterate, evaluations=iterate.evaluations + 1, stopped="stuck")
-    cost = robust_cost(residual, limits)
-    iterate = dataclasses.replace(iterate, cost=cost, evaluations=iterate.evaluations + 1)
+    iterate = dataclasses.replace(iterate, evaluations=iterate.evaluations + 1)
+    if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
+        return dataclasses.replace(iterate, stopped="stuck")
+    iterate = dataclasses.replace(iterate, cost=robust_cost(residual, limits))
     while not iterate.stopped:
         iterate, residual, jacobian = _iteration(evaluate, iterate, residual, jacobian, limits)
         seen(iterate)
     return iterate
 
 
+class _Quadratic:
+    """The sum of squares near a point `x`, by the triangular factor of its Jacobian, within bounds."""
+
+    def __init__(self, x: np.ndarray, residual: np.ndarray, jacobian: np.ndarray, limits: Limits):
+        self.x, self.limits = x, limits
+        Q, self.R = np.linalg.qr(jacobian)
+        self.y = Q.T @ residual
+        gradient = self.R.T @ self.y
+        self.held = ((x <= limits.lower) & (gradient > 0)) | ((x >= limits.upper) & (gradient < 0))
+        self.largest = float(np.linalg.norm(self.R, 2)) if self.R.size else 0.0
+
+    def step(self, damping: float) -> np.ndarray:
+        """The damped step of least cost; coordinates that it would take beyond a bound end there, and the others are
+        chosen anew."""
+        free, step = ~self.held, np.zeros(len(self.x))
+        while True:
+            U, s, Vt = visible_directions(np.where(free, self.R, 0.0))
+            moved = -Vt.T @ (s / (s**2 + damping) * (U.T @ (self.y + self.R @ np.where(free, 0.0, step))))
+            step = np.where(free, moved, step)
+            x = self.x + step
+            beyond = free & ((x < self.limits.lower) | (x > self.limits.upper))
+            if not beyond.any():
+                return step * min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
+            step = np.where(beyond, np.clip(x, self.limits.lower, self.limits.upper) - self.x, step)
+            free &= ~beyond
+
+    def gain(self, step: np.ndarray) -> float:
+        """By how much the step lowers the cost of the quadratic."""
+        moved = self.R @ step
+        return -float(self.y @ moved + 0.5 * moved @ moved)
+
+
 def _iteration(
     evaluate: Evaluate, at: Iterate, residual: np.ndarray, jacobian: np.ndarray, limits: Limits
 ) -> tuple[Iterate, np.ndarray, np.ndarray]:
     """One step that lowers the cost, with as many tries as it takes."""
-    r, J = _weighted(residual, jacobian, limits)
-    gradient = J.T @ r
-    held = ((at.x <= limits.lower) & (gradient > 0)) | ((at.x >= limits.upper) & (gradient < 0))
-    U, s, Vt = visible_directions(np.where(held, 0.0, J))
-    slopes = U.T @ r
-    damping = FIRST_DAMPING * float(np.max(s, initial=0.0)) ** 2 if at.damping is None else at.damping
+    near = _Quadratic(at.x, *_weighted(residual, jacobian, limits), limits)
+    whole = near.step(0.0)
+    most = near.gain(whole)
+    reach = float(np.max(np.abs(whole), initial=0.0))
+    damping = FIRST_DAMPING * near.largest**2 if at.damping is None else at.damping
     grows, evaluations = at.grows, at.evaluations
+    if reach <= limits.tolerance * (1 + _size(at.x)) or most <= limits.tolerance**2 * at.cost:
+        return _next(at, at.x, damping, grows, evaluations, at.cost, whole, "converged"), residual, jacobian
     while True:
-        step = -Vt.T @ (s / (s**2 + damping) * slopes)
-        step = step * min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
+        step = near.step(damping)
         x = np.clip(at.x + step, limits.lower, limits.upper)
-        step = x - at.x
-        change = float(np.max(np.abs(step), initial=0.0))
-        foreseen = -float(gradient @ step + 0.5 * np.sum((J @ step) ** 2))
-        small = change <= limits.tolerance * (1 + float(np.max(np.abs(at.x), initial=0.0)))
-        if small or foreseen <= limits.tolerance**2 * at.cost:
-            stopped = "converged"
-            return _next(at, at.x, damping, grows, evaluations, at.cost, step, stopped), residual, jacobian
-        tried, derivative = evaluate(x)
-        evaluations += 1
-        cost = robust_cost(tried, limits) if np.all(np.isfinite(tried)) else np.inf
-        gained = (at.cost - cost) / foreseen
-        if gained > 1e-4 and np.all(np.isfinite(derivative)):
-            damping *= max(1 / 10, 1 - (2 * min(gained, 1.0) - 1) ** 3)
-            little = at.cost - cost <= limits.tolerance * at.cost and gained > 0.25
-            stopped = "converged" if little else "limit" if at.iterations + 1 >= limits.most else ""
-            return _next(at, x, damping, 2.0, evaluations, cost, step, stopped), tried, derivative
-        damping, grows = damping * grows, grows * 2
-        if damping > LARGEST_DAMPING * max(1.0, float(np.max(s, initial=0.0)) ** 2):
-            return _next(at, at.x, damping, grows, evaluations, at.cost, 0.0 * step, "stuck"), residual, jacobian
+        foreseen = near.gain(step)
+        if foreseen > 0 and np.any(x != at.x):
+            tried, derivative = evaluate(x)
+            evaluations += 1
+            finite = np.all(np.isfinite(tried)) and np.all(np.isfinite(derivative))
+            cost = robust_cost(tried, limits) if finite else np.inf
+            gained = (at.cost - cost) / foreseen
+            if gained > 1e-4:
+                damping *= max(1 / 10, 1 - (2 * min(gained, 1.0) - 1) ** 3)
+                little = max(at.cost - cost, most / 10) <= limits.tolerance * at.cost
+                stopped = "converged" if little else "limit" if at.iterations + 1 >= limits.most else ""
+                return _next(at, x, damping, 2.0, evaluations, cost, step, stopped), tried, derivative
+        damping, grows = max(damping, 1e-12 * near.largest**2) * grows, grows * 2
+        if damping > LARGEST_DAMPING * max(1.0, near.largest**2):
+            # What is left to gain is rounding, or no step is allowed.
+            stopped = "converged" if most <= ROUNDING * at.cost else "stuck"
+            return _next(at, at.x, damping, grows, evaluations, at.cost, 0.0 * step, stopped), residual, jacobian
+
+
+def _size(x: np.ndarray) -> float:
+    return float(np.max(np.abs(x), initial=0.0))
 
 
 def _next(

@@ -18,9 +18,8 @@ def noise_of(study: Study) -> dict[str, float]:
         differences = [_differences(r, name) for r in study.data if name in r.channels]
         sizes = np.abs(np.concatenate([np.zeros(0), *differences]))
         deviation = float(np.median(sizes)) / 0.6745 / float(np.linalg.norm(_THIRD)) if sizes.size else 0.0
-        largest = max(
-            (float(np.nanmax(np.abs(samples(r, name)))) for r in study.data if name in r.channels), default=1.0
-        )
+        values = [np.zeros(0), *(samples(r, name) for r in study.data if name in r.channels)]
+        largest = float(np.nanmax(np.abs(np.concatenate(values)), initial=0.0))
         found[name] = max(deviation, 1e-9 * largest, 1e-12)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -53,7 +54,8 @@ class Member(eqx.Module):
 
     **Arguments:** `model` with its inputs; `start`, `step` (s) of the run; `times` (n,); `measured` (c, n); `weights`
     (c, n), one over the standard deviation of a sample, zero where there is none; `constants` (c, 3): gain, bias and
-    delay where they are known; `transforms` of the unknowns, in the order of the blocks.
+    delay where they are known; `transforms` of the unknowns, in the order of the blocks; `fixed`: values by path that
+    hold in this recording whatever is unknown.
     """
 
     model: Model
@@ -64,6 +66,7 @@ class Member(eqx.Module):
     weights: Float[Array, "c n"]
     constants: Float[Array, "c 3"]
     transforms: tuple[Transform, ...]
+    fixed: dict[str, Array]
 
 
 def named_values(
@@ -86,12 +89,30 @@ def fitted_model(program: FitProgram, member: Member, local: Float[Array, " p"])
     """The model at local coordinates, all values by name, and how far centres of mass have moved; pure."""
     values, named = named_values(program, member, local)
     placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
-    for place, expression in program.ties:
-        known = {path: named[path] if path in named else _own(member.model, path) for path in expression.names}
-        named[place.path] = jnp.asarray(expression(known))
-        placed[place] = jnp.reshape(named[place.path], 1)
     model, moved = with_places(member.model, placed)
-    return model, named, moved
+    model, tied, shifts = with_ties(model, program.ties, named)
+    return model.with_parameters(member.fixed) if member.fixed else model, named | tied, moved | shifts
+
+
+def with_ties(
+    model: Model, ties: Iterable[tuple[Place, Expression]], named: Mapping[str, Any]
+) -> tuple[Model, dict[str, Array], dict[str, Array]]:
+    """The model with what is tied, in an order in which each follows from those before; these values by path, and how
+    far centres of mass have moved; pure. An expression's paths are looked up by name, else in the model."""
+    found: dict[str, Array] = {}
+    moved: dict[str, Array] = {}
+    for place, expression in ties:
+        found[place.path] = value_of(expression, model, {**named, **found})
+        model, shifts = with_places(model, {place: jnp.reshape(found[place.path], 1)})
+        moved |= shifts
+    return model, found, moved
+
+
+def value_of(expression: Expression, model: Model, named: Mapping[str, Any]) -> Array:
+    """An expression's value where its paths have these values by name, or else the model's; pure."""
+    return jnp.asarray(
+        expression({path: named[path] if path in named else _own(model, path) for path in expression.names})
+    )
 
 
 def _own(model: Model, path: str) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.output_names import OutputName, parse_output
-from jmbs.identification.parameter_paths import known_parameters
+from jmbs.identification.parameter_paths import known_parameters, parse_parameter
 from jmbs.identification.places import Place, has_place, place_of
 from jmbs.identification.prediction import SENSOR_KEYS, Block, FitProgram, Member, prediction, residual_and_jacobian
 from jmbs.identification.study import Channel, Input, Parameter, Recording, Study
@@ -49,13 +49,16 @@ class Counts:
 @dataclasses.dataclass(frozen=True)
 class Problem:
     """All experiments of a study with its unknowns; `noise` by sensor, standard deviations that hold where a recording
-    gives none."""
+    gives none; `ties` and `derived`, expressions by path and name, each after those that it follows from."""
 
     study: Study
     models: Mapping[str, Model]
     unknowns: Unknowns
     experiments: tuple[Experiment, ...]
     counts: Counts
+    noise: Mapping[str, float]
+    ties: Mapping[str, Expression]
+    derived: Mapping[str, Expression]
 
     def evaluate(
         self, x: np.ndarray, horizons: Mapping[str, float], role: str = "train"
@@ -64,7 +67,8 @@ class Problem:
         rows, columns = [], []
         for experiment in self.experiments:
             if experiment.recording.role == role:
-                residual, jacobian = self.evaluate_one(experiment, x, horizons[experiment.recording.name])
+                local = x[experiment.local]
+                residual, jacobian = self.evaluate_one(experiment, local, horizons[experiment.recording.name])
                 rows.append(residual)
                 whole = np.zeros((len(residual), len(x)))
                 whole[:, experiment.local] = jacobian
@@ -72,21 +76,25 @@ class Problem:
         empty = [np.zeros(0)], [np.zeros((0, len(x)))]
         return np.concatenate(rows or empty[0]), np.concatenate(columns or empty[1])
 
-    def evaluate_one(self, experiment: Experiment, x: np.ndarray, horizon: float) -> tuple[np.ndarray, np.ndarray]:
-        """The same of one recording, by its own unknowns: rows of all its channels, zero where there is no sample."""
-        local = jnp.asarray(x[experiment.local], experiment.member.model.dtype)
-        horizon_ = jnp.asarray(horizon, local.dtype)
-        residual, jacobian = residual_and_jacobian(experiment.program, experiment.member, local, horizon_)
+    def evaluate_one(self, experiment: Experiment, local: np.ndarray, horizon: float) -> tuple[np.ndarray, np.ndarray]:
+        """The same of one recording, by its local unknowns: rows of all its channels, zero where there is no sample."""
+        at, until = (jnp.asarray(array, experiment.member.model.dtype) for array in (local, horizon))
+        residual, jacobian = residual_and_jacobian(experiment.program, experiment.member, at, until)
         self.counts.simulations += 1
         self.counts.jacobians += 1
         residual = np.asarray(residual, float)
         return residual.reshape(-1), np.asarray(jacobian, float).reshape(residual.size, -1)
 
-    def predicted(self, experiment: Experiment, x: np.ndarray) -> dict[str, np.ndarray]:
-        """What the sensors of a recording show at its sample times, by name."""
-        local = jnp.asarray(x[experiment.local], experiment.member.model.dtype)
+    def local(self, experiment: Experiment, x: np.ndarray) -> np.ndarray:
+        """The unknowns that a recording depends on; those of its own are at their start where it is held out."""
+        own = self.unknowns.held_out.get(experiment.recording.name, ())
+        return np.concatenate([x[experiment.local], *(block.first for block in own)])
+
+    def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
+        """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
         self.counts.simulations += 1
-        shown = np.asarray(prediction(experiment.program, experiment.member, local))
+        at = jnp.asarray(local, experiment.member.model.dtype)
+        shown = np.asarray(prediction(experiment.program, experiment.member, at))
         n = len(experiment.recording.ts)
         return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
 
@@ -101,19 +109,39 @@ def problem_of(study: Study, steps: Callable[[Recording, Model], float], noise: 
     **Arguments:** `steps`: the run's step, s, for a recording; `noise`: by sensor, where a study does not give it.
     Raises `ModelError`.
     """
+    _refuse_recordings(study)
     models = recording_models(study)
     unknowns = unknowns_of(study, models)
     outputs = outputs_of(study, models)
+    ties, derived = expressions_of(study, unknowns)
     ready = {r.name: _with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
     step = {r.name: steps(r, ready[r.name]) for r in study.data}
     shapes = _common_shapes(study, ready, step)
     experiments = []
     for recording in study.data:
         model, (knots, n) = ready[recording.name], shapes[recording.name]
-        program = _program(study, recording, model, outputs[recording.name], unknowns, knots)
+        program = _program(study, recording, model, outputs[recording.name], unknowns, knots, ties)
         member = _member(study, recording, model, program, unknowns, step[recording.name], n, noise)
         experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
-    return Problem(study, models, unknowns, tuple(experiments), Counts())
+    return Problem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
+
+
+def _refuse_recordings(study: Study) -> None:
+    names = [recording.name for recording in study.data]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise ModelError(f"recordings/{min(doubled)}", "two recordings of this name", "names of their own")
+    if not any(recording.role == "train" for recording in study.data):
+        raise ModelError("recordings", f"{len(names)} recordings, none to be fitted", "one of role train at least")
+    for recording in study.data:
+        where, size = f"recordings/{recording.name}", np.shape(recording.ts)
+        if recording.role not in ("train", "test"):
+            raise ModelError(f"{where}/role", repr(recording.role), "train or test")
+        if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
+            raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
+        for name in recording.channels:
+            if samples(recording, name).shape != size:
+                found = f"shape {samples(recording, name).shape}"
+                raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
 
 
 def recording_models(study: Study) -> dict[str, Model]:
@@ -134,6 +162,8 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
     for recording in study.data:
         found[recording.name] = {}
         for name in recording.channels:
+            if not np.isfinite(samples(recording, name)).any():
+                continue  # it says nothing
             if name not in study.sensors:
                 wanted = f"a sensor of the study{nearest(name, study.sensors)}"
                 raise ModelError(f"recordings/{recording.name}/channels/{name}", "no such sensor", wanted)
@@ -194,7 +224,8 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
     if len(times) < 2 or len(times) != len(values) or np.any(np.diff(times) <= 0):
         raise ModelError(where, f"{len(times)} times and {len(values)} values", "as many of both, 2 or more, in order")
     last = float(np.max(recording.ts))
-    if times[0] > model.settings.t0 + 1e-9 or times[-1] < last - 1e-9 * max(1.0, abs(last)):
+    end = times[-1] + (times[-1] - times[-2] if given.hold == "zero" else 0.0)
+    if times[0] > model.settings.t0 + 1e-9 or end < last - 1e-9 * max(1.0, abs(last)):
         found = f"values from {times[0]:g} to {times[-1]:g} s"
         raise ModelError(where, found, f"values from the start {model.settings.t0:g} s to the last sample, {last:g} s")
     if given.hold == "zero":
@@ -256,25 +287,70 @@ def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str,
 
 
 def _program(
-    study: Study, recording: Recording, model: Model, outputs: Mapping[str, OutputName], unknowns: Unknowns, knots: int
+    study: Study,
+    recording: Recording,
+    model: Model,
+    outputs: Mapping[str, OutputName],
+    unknowns: Unknowns,
+    knots: int,
+    expressions: Mapping[str, Expression],
 ) -> FitProgram:
     sensors = tuple(name for name in study.sensors if name in outputs)
     blocks = tuple(Block(b.local_names, _place_in(model, b), b.size) for b in unknowns.of(recording.name))
-    ties = [(place_of(model, path), expression) for path, expression in ties_of(study).items() if _is_path(model, path)]
+    ties = [(place_of(model, path), expression) for path, expression in expressions.items() if _is_path(model, path)]
     method = fixed_method(model)
     return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), knots, method)
 
 
-def ties_of(study: Study) -> dict[str, Expression]:
-    """The expressions of what is tied, by path. Raises `ModelError`."""
+def expressions_of(study: Study, unknowns: Unknowns) -> tuple[dict[str, Expression], dict[str, Expression]]:
+    """Ties by path, each after those that it follows from, and derived values by name. Raises `ModelError`."""
     known = paths_of(study)
-    return {path: parse_expression(f"ties/{path}", str(text), known) for path, text in study.ties.items()}
+    own = {n for blocks in (*unknowns.own.values(), *unknowns.held_out.values()) for b in blocks for n in b.local_names}
+    found: dict[str, dict[str, Expression]] = {}
+    for section, texts in (("ties", study.ties), ("derived", study.derived)):
+        found[section] = {name: parse_expression(f"{section}/{name}", str(text), known) for name, text in texts.items()}
+        for name, expression in found[section].items():
+            _refuse_names(study, f"{section}/{name}", expression, own)
+    return _in_order(found["ties"]), found["derived"]
+
+
+def _refuse_names(study: Study, where: str, expression: Expression, own: set[str]) -> None:
+    """Of what an expression must not hold: what each recording has its own of, and what is no single number."""
+    for name in expression.names:
+        if name in own:
+            raise ModelError(where, f"{name}, which each recording has its own of", "what is one for the study")
+        if name.startswith("sensors/"):
+            continue
+        models = [study.model, *(r.model for r in study.data if r.model is not None)]
+        shape = parse_parameter(models, name).shape
+        if np.prod(shape, dtype=int) != 1 or place_of_any(models, name).body is not None:
+            raise ModelError(where, f"{name}, of shape {shape}", "one number, such as an entry of it")
+
+
+def place_of_any(models: Sequence[Model], path: str) -> Place:
+    """The place in the first of the models that has it. Raises `ModelError`."""
+    return place_of(next((m for m in models if _is_path(m, path)), models[0]), path)
+
+
+def _in_order(ties: Mapping[str, Expression]) -> dict[str, Expression]:
+    ordered: dict[str, Expression] = {}
+    while len(ordered) < len(ties):
+        ready = {
+            path: expression
+            for path, expression in ties.items()
+            if path not in ordered and not (set(expression.names) & (set(ties) - set(ordered)))
+        }
+        if not ready:
+            path = min(set(ties) - set(ordered))
+            raise ModelError(f"ties/{path}", "a value that follows from itself", "ties without a circle")
+        ordered |= ready
+    return ordered
 
 
 def paths_of(study: Study) -> list[str]:
     """What expressions may hold: parameters of all models, and unknowns of sensors."""
     models = [study.model, *(r.model for r in study.data if r.model is not None)]
-    sensors = [f"sensors/{name}/{key}" for name in study.sensors for key in SENSOR_KEYS]
+    sensors = [f"sensors/{name}/{key}" for name in study.sensors for key in (*SENSOR_KEYS, "noise")]
     return [*dict.fromkeys(path for model in models for path in known_parameters(model)), *sensors]
 
 
@@ -319,7 +395,8 @@ def _member(
     arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, step, times, measured, weights, constants)]
     transforms = tuple(block.transform for block in unknowns.of(recording.name))
     start, step_, times_, measured_, weights_, constants_ = arrays
-    return Member(model, start, step_, times_, measured_, weights_, constants_, transforms)
+    fixed = {path: jnp.asarray(value, dtype) for path, value in recording.set.items()}
+    return Member(model, start, step_, times_, measured_, weights_, constants_, transforms, fixed)
 
 
 def deviation_of(study: Study, recording: Recording, sensor: str, noise: Mapping[str, float]) -> np.ndarray:
@@ -330,6 +407,9 @@ def deviation_of(study: Study, recording: Recording, sensor: str, noise: Mapping
     if isinstance(given, str):
         return np.asarray(noise[sensor])
     deviation = np.asarray(given, float)
+    seen = np.isfinite(samples(recording, sensor))
+    if deviation.ndim:
+        deviation = np.where(seen, deviation, 1.0)
     if not (np.all(np.isfinite(deviation)) and np.all(deviation > 0)):
         raise ModelError(f"sensors/{sensor}/noise", json.dumps(np.ravel(deviation)[:4].tolist()), "positive numbers")
     return deviation

@@ -20,7 +20,8 @@ class Residual:
     """Whitened residuals (m,) at coordinates (p,): predicted less measured over the noise of all training samples,
     recording by recording, zero where a sample is missing; then values with a prior, less its mean over its deviation.
 
-    `start` (p,) are the coordinates of the start; `names` those of the `values(x)` that coordinates stand for.
+    `start` (p,) are the coordinates of the start; `names` those of the `values(x)` that coordinates stand for. `args` is
+    for optimisers that hand some over, and ignored.
     """
 
     def __init__(self, problem: Problem):
@@ -37,7 +38,7 @@ class Residual:
         """The values at coordinates, SI."""
         return jnp.concatenate([jnp.zeros(0, x.dtype), *values_of([b.transform for b in self.blocks], self.blocks, x)])
 
-    def __call__(self, x: Float[Array, " p"]) -> Float[Array, " m"]:
+    def __call__(self, x: Float[Array, " p"], args: None = None) -> Float[Array, " m"]:
         always = jnp.asarray(jnp.inf, x.dtype)
         rows = [whitened(e.program, e.member, x[e.local], always).ravel() for e in self.experiments]
         found = values_of([b.transform for b in self.blocks], self.blocks, x)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import jax
 import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import OutputName
 from jmbs.identification.problem import fixed_method
 from jmbs.identification.study import Input, Recording
+from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, simulate
 
 PART_OF_NOISE = 0.03
@@ -34,24 +36,24 @@ def chosen_step(
         return float(model.settings.dt)
     span = float(np.max(recording.ts)) - model.settings.t0
     step = _longest(recording, span)
-    before = _seen(recording, model, outputs, step)
+    before = _seen(recording, model, outputs, noise, step)
     while step > SHORTEST * span:
-        after = _seen(recording, model, outputs, step / 2)
-        error = max(np.max(np.abs(after[k] - before[k])) / _allowed(k, after[k], outputs, noise) for k in after)
+        after = _seen(recording, model, outputs, noise, step / 2)
         # What halving changes is nearly the whole error of a method of fourth order.
-        if error <= 1:
+        if _agree(before, after):
             return step
         step, before = step / 2, after
     wanted = "a motion that steps can follow; is the model at the start sound?"
     raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
 
 
-def _allowed(
-    name: str, values: np.ndarray, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
-) -> float:
-    if outputs[name].kind in ("q", "v", "position", "velocity", "angular_velocity"):
-        return PART_OF_NOISE * float(np.min(noise[name]))
-    return RELATIVE * max(float(np.max(np.abs(values))), 1e-12)
+def _agree(before: Sequence[tuple[np.ndarray, float]], after: Sequence[tuple[np.ndarray, float]]) -> bool:
+    """Whether two runs differ by less than is allowed, as long as both of them last."""
+    for (a, allowed), (b, _) in zip(after, before, strict=True):
+        lasting = np.all(np.isfinite(a) & np.isfinite(b), axis=1)
+        if lasting.sum() < 2 or np.max(np.abs(a - b)[lasting]) > allowed:
+            return False
+    return True
 
 
 def _longest(recording: Recording, span: float) -> float:
@@ -62,18 +64,27 @@ def _longest(recording: Recording, span: float) -> float:
     return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
 
 
-def _seen(recording: Recording, model: Model, outputs: Mapping[str, OutputName], step: float) -> dict[str, np.ndarray]:
-    """What is compared, by sensor, at LOOKED times; angles and rates of the body or joint at hand."""
+def _seen(
+    recording: Recording,
+    model: Model,
+    outputs: Mapping[str, OutputName],
+    noise: Mapping[str, np.ndarray],
+    step: float,
+) -> list[tuple[np.ndarray, float]]:
+    """What is compared, at LOOKED times, each with the error that is allowed of it."""
     ts = np.linspace(model.settings.t0, float(np.max(recording.ts)), LOOKED)
     run = simulate(model, ts=ts, dt=step, solver=fixed_method(model), audit=False, until={}, throw=False)
-    shown = {}
+    shown = []
     for name, output in outputs.items():
+        owner, allowed = output.owner, PART_OF_NOISE * float(np.min(noise[name]))
         if output.kind in ("q", "v", "position", "velocity", "angular_velocity"):
-            values = getattr(run, output.kind)[output.owner][(slice(None), *output.index)]
-        elif output.owner in model.layout.bodies:
-            values = run.velocity[output.owner]
+            shown.append((getattr(run, output.kind)[owner][(slice(None), *output.index)][:, None], allowed))
+        elif output.kind == "gyro":
+            shown.append((run.angular_velocity[owner], allowed))
+        elif output.kind == "point":
+            turned = np.asarray(jax.vmap(quaternion_to_rotation)(run.quaternion[owner])) @ np.asarray(output.point)
+            shown.append((run.position[owner] + turned, allowed))
         else:
-            first = next(iter(run.v))
-            values = run.v[output.owner] if output.owner in run.v else run.v[first]
-        shown[name] = np.asarray(values)
-    return shown
+            every = [*run.v.values(), *run.velocity.values(), *run.angular_velocity.values()]
+            shown += [(values, RELATIVE * max(float(np.nanmax(np.abs(values))), 1e-12)) for values in every]
+    return [(np.asarray(values), allowed) for values, allowed in shown]

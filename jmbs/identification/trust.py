@@ -10,13 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
-from jmbs.identification.expressions import Expression, parse_expression
+from jmbs.identification.expressions import Expression
 from jmbs.identification.least_squares import is_invisible
-from jmbs.identification.places import place_of, value_at
-from jmbs.identification.problem import Problem, paths_of, ties_of
+from jmbs.identification.places import Place, has_place, place_of, unit_of, value_at, with_places
+from jmbs.identification.prediction import SENSOR_KEYS, value_of, with_ties
+from jmbs.identification.problem import Problem
 from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
+from jmbs.identification.study import Parameter
+from jmbs.identification.transforms import LinearTransform
 from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import Unknown, parts
+from jmbs.identification.unknowns import Unknown, parts, values_of
+from jmbs.simulation import Model
 
 CONFIDENCE = 0.95
 VISIBLE = 1e-3
@@ -27,11 +31,11 @@ AT_BOUND = 1e-6
 
 
 class Sensitivity(NamedTuple):
-    """What a Jacobian (m, p) of whitened residuals says, in scaled coordinates.
+    """What a Jacobian (m, p) of whitened residuals by coordinates says; coordinates are of order one.
 
     **Arguments:** `names` (n,) of all values; `values` (n,); `scaling` (n,), what relative changes are counted in;
-    `slopes` (n, p), of the values by scaled coordinates; `singular_values` (p,), `directions` (p, p), rows; `invisible`
-    (p,); `covariance` (p, p) of the scaled coordinates along what is visible.
+    `slopes` (n, p), of the values by coordinates; `singular_values` (p,), `directions` (p, p), rows; `invisible`
+    (p,); `covariance` (p, p) of the coordinates along what is visible.
     """
 
     names: tuple[str, ...]
@@ -44,7 +48,7 @@ class Sensitivity(NamedTuple):
     covariance: np.ndarray
 
     def is_visible(self, slope: np.ndarray) -> bool:
-        """Whether the data show a quantity whose derivative by scaled coordinates (p,) is given."""
+        """Whether the data show a quantity whose derivative by coordinates (p,) is given."""
         length = float(np.linalg.norm(slope))
         along = float(np.linalg.norm(self.directions[self.invisible] @ slope))
         return length == 0 or along <= VISIBLE * length
@@ -58,31 +62,28 @@ def sensitivity_of(problem: Problem, x: np.ndarray, jacobian: np.ndarray) -> Sen
     """See `Sensitivity`; `jacobian` (m, p) by coordinates at `x`, rows of priors included."""
     blocks = problem.unknowns.blocks
     names, values, scaling, slopes = [], [], [], np.zeros((0, len(x)))
-    unit = np.ones(len(x))
     start = 0
-    for block, piece in zip(blocks, parts(blocks, x) if blocks else [], strict=True):
+    for block, piece in zip(blocks, parts(blocks, x), strict=True):
         value, slope = np.asarray(block.transform.values(piece)), transform_jacobian(block.transform, piece)
-        scale = scale_of(block, value)
-        if block.transform.entrywise:
-            unit[start : start + block.size] = scale / np.diag(slope)
         rows = np.zeros((len(value), len(x)))
         rows[:, start : start + block.size] = slope
         names += block.names
-        values, scaling, slopes = [*values, *value], [*scaling, *scale], np.concatenate([slopes, rows])
+        values, scaling = [*values, *value], [*scaling, *scale_of(block, value)]
+        slopes = np.concatenate([slopes, rows])
         start += block.size
-    _, s, Vt = np.linalg.svd(jacobian * unit, full_matrices=True)
-    s = np.concatenate([s, np.zeros(len(x) - len(s))])
+    triangle = np.zeros((len(x), len(x)))
+    R = np.linalg.qr(jacobian, mode="r")
+    triangle[: len(R)] = R
+    _, s, Vt = np.linalg.svd(triangle)
     invisible = is_invisible(s)
     seen = Vt[~invisible] / s[~invisible, None]
-    return Sensitivity(
-        tuple(names), np.array(values), np.array(scaling), slopes * unit, s, Vt, invisible, seen.T @ seen
-    )
+    return Sensitivity(tuple(names), np.array(values), np.array(scaling), slopes, s, Vt, invisible, seen.T @ seen)
 
 
 def scale_of(block: Unknown, value: np.ndarray) -> np.ndarray:
-    """What relative changes of a block's values are counted in."""
-    if block.scale is not None:
-        return block.scale
+    """What changes of a block's values are counted in: what a coordinate of one is."""
+    if isinstance(block.transform, LinearTransform):
+        return np.asarray(block.transform.scale)
     size = np.abs(value)
     return np.where(size == 0, np.max(size) or 1.0, size)
 
@@ -93,7 +94,7 @@ def estimates_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degr
     found: dict[str, Estimate] = {}
     row = 0
     blocks = problem.unknowns.blocks
-    for block, piece in zip(blocks, parts(blocks, x) if blocks else [], strict=True):
+    for block, piece in zip(blocks, parts(blocks, x), strict=True):
         for i, name in enumerate(block.names):
             slope, value = sensitivity.slopes[row], float(sensitivity.values[row])
             visible = sensitivity.is_visible(slope)
@@ -108,14 +109,16 @@ def estimates_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degr
                 value, start, unit_in(problem, block), block.kind, visible, error, interval, held, prior
             )
             row += 1
-    for path, expression in ties_of(problem.study).items():
-        value, slope = expression_of(problem, sensitivity, expression)
+    for path, expression in problem.ties.items():
+        value, slope = expression_of(problem, x, expression)
         visible = sensitivity.is_visible(slope)
         error = sensitivity.error(slope) if visible else None
         interval = None if error is None else (value - quantile * error, value + quantile * error)
-        own = value_at(problem.study.model, place_of(problem.study.model, path))
+        model = next((m for m in models_of(problem) if has_place(m, Place(path, path))), problem.study.model)
+        place = place_of(model, path)
+        own = value_at(model, place)
         start = value if own is None else float(own[0])
-        found[path] = Estimate(value, start, "", "tied", visible, error, interval)
+        found[path] = Estimate(value, start, unit_of(model, place), "tied", visible, error, interval)
     return found
 
 
@@ -155,48 +158,63 @@ def _prior_error(block: Unknown, value: float) -> float:
     return block.prior.std * (abs(value) if block.prior.log else 1.0)
 
 
-def expression_of(problem: Problem, sensitivity: Sensitivity, expression: Expression) -> tuple[float, np.ndarray]:
-    """The value of an expression of named values, and its derivative (p,) by scaled coordinates."""
-    places = {name: i for i, name in enumerate(sensitivity.names)}
-
-    def value(values: Any) -> Any:
-        named = _Values(problem, {name: values[i] for name, i in places.items()})
-        return expression({path: named[path] for path in expression.names})
-
-    values = jnp.asarray(sensitivity.values)
-    found, gradient = jax.value_and_grad(value)(values)
-    return float(found), np.asarray(gradient) @ sensitivity.slopes
+def models_of(problem: Problem) -> list[Model]:
+    """The study's model and those of recordings."""
+    return [problem.study.model, *problem.models.values()]
 
 
-class _Values:
-    """Values by path: unknown ones, tied ones, and those of the model."""
+def expression_of(problem: Problem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
+    """The value of an expression at coordinates (p,), and its derivative by them.
 
-    def __init__(self, problem: Problem, named: Mapping[str, Any]):
-        self.problem, self.named, self.ties = problem, named, ties_of(problem.study)
+    Its paths are unknowns by name, or else what the study's model has where the unknowns and ties hold.
+    """
+    blocks = problem.unknowns.blocks
+    model = problem.study.model
+    known = _sensor_values(problem)
 
-    def __getitem__(self, path: str) -> Any:
-        if path in self.named:
-            return self.named[path]
-        if path in self.ties:
-            expression = self.ties[path]
-            return expression({inner: self[inner] for inner in expression.names})
-        model = self.problem.study.model
-        value = value_at(model, place_of(model, path))
-        assert value is not None
-        return jnp.asarray(value[0])
+    def value(coordinates: Any) -> Any:
+        values = values_of([block.transform for block in blocks], blocks, coordinates)
+        named = {n: v[i] for block, v in zip(blocks, values, strict=True) for i, n in enumerate(block.names)}
+        placed = {
+            block.place: v
+            for block, v in zip(blocks, values, strict=True)
+            if block.place is not None and block.recording is None and has_place(model, block.place)
+        }
+        fitted = with_places(model, placed)[0]
+        ties = [(place_of(model, p), e) for p, e in problem.ties.items() if has_place(model, Place(p, p))]
+        fitted, tied, _ = with_ties(fitted, ties, {**known, **named})
+        return value_of(expression, fitted, {**known, **named, **tied})
+
+    at = jnp.asarray(x, model.dtype)
+    if not at.size:
+        return float(value(at)), np.zeros(0)
+    found, gradient = jax.value_and_grad(value)(at)
+    return float(found), np.asarray(gradient, float)
 
 
-def derived_of(problem: Problem, sensitivity: Sensitivity, degrees: int) -> dict[str, DerivedEstimate]:
+def _sensor_values(problem: Problem) -> dict[str, Any]:
+    """What is known of sensors, by path."""
+    found: dict[str, Any] = {}
+    for name, sensor in problem.study.sensors.items():
+        for key in SENSOR_KEYS:
+            if not isinstance(value := getattr(sensor, key), Parameter):
+                found[f"sensors/{name}/{key}"] = jnp.asarray(value, problem.study.model.dtype)
+        noise = problem.noise.get(name) if isinstance(sensor.noise, str) else sensor.noise
+        if noise is not None:
+            found[f"sensors/{name}/noise"] = jnp.asarray(noise, problem.study.model.dtype)
+    return found
+
+
+def derived_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, DerivedEstimate]:
     """What a study derives, with standard errors by the delta method."""
     quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
-    found, known = {}, paths_of(problem.study)
-    for name, text in problem.study.derived.items():
-        expression = parse_expression(f"derived/{name}", str(text), known)
-        value, slope = expression_of(problem, sensitivity, expression)
+    found = {}
+    for name, expression in problem.derived.items():
+        value, slope = expression_of(problem, x, expression)
         visible = sensitivity.is_visible(slope)
         error = sensitivity.error(slope) if visible else None
         interval = None if error is None else (value - quantile * error, value + quantile * error)
-        found[name] = DerivedEstimate(value, str(text), visible, error, interval)
+        found[name] = DerivedEstimate(value, expression.text, visible, error, interval)
     return found
 
 

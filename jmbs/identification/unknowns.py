@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
+from jmbs.identification.parameter_paths import entries_of_path, parse_parameter
 from jmbs.identification.places import INERTIAL, Place, has_place, place_of, unit_of, value_at
 from jmbs.identification.prediction import SENSOR_KEYS
 from jmbs.identification.study import Parameter, Prior, Recording, Sensor, Study
@@ -79,10 +80,12 @@ class Unknown:
 
 @dataclasses.dataclass(frozen=True)
 class Unknowns:
-    """All of them: `shared`, and those `own` of each recording, the same blocks for each."""
+    """All of them: `shared`, and those `own` of each recording that is fitted, the same blocks for each. Those of
+    recordings that are `held_out` are estimated apart and stand in no vector."""
 
     shared: tuple[Unknown, ...]
     own: Mapping[str, tuple[Unknown, ...]]
+    held_out: Mapping[str, tuple[Unknown, ...]]
 
     @property
     def blocks(self) -> tuple[Unknown, ...]:
@@ -107,18 +110,20 @@ class Unknowns:
 
     def of(self, recording: str) -> tuple[Unknown, ...]:
         """The blocks that a recording depends on, as `local` orders them."""
-        return (*self.shared, *self.own.get(recording, ()))
+        return (*self.shared, *self.own.get(recording, self.held_out.get(recording, ())))
 
 
 def parts(blocks: Sequence[Unknown], vector: Any) -> list[Any]:
     """A vector cut into the coordinates of each block."""
+    if not blocks:
+        return []
     cuts = np.cumsum([block.size for block in blocks])[:-1]
     return np.split(vector, cuts) if isinstance(vector, np.ndarray) else jnp.split(vector, cuts)
 
 
 def values_of(transforms: Sequence[Transform], blocks: Sequence[Unknown], vector: Any) -> list[Float[Array, " n"]]:
     """The values of each block at a vector of coordinates; pure."""
-    pieces = parts(blocks, vector) if blocks else []
+    pieces = parts(blocks, vector)
     return [transform.values(piece) for transform, piece in zip(transforms, pieces, strict=True)]
 
 
@@ -134,10 +139,20 @@ def unknowns_of(study: Study, models: Mapping[str, Model]) -> Unknowns:
         else:
             for recording in study.data:
                 own[recording.name].append(_unknown(study, models, path, parameter, recording))
-    tied = set(study.ties) & {name for block in shared for name in (block.path, *block.local_names)}
-    if tied:
-        raise ModelError(f"ties/{min(tied)}", "a parameter that is free too", "one of them")
-    return Unknowns(tuple(shared), {name: tuple(blocks) for name, blocks in own.items()})
+    _refuse_shared_entries(study, models)
+    blocks = {role: {r.name: tuple(own[r.name]) for r in study.data if r.role == role} for role in ("train", "test")}
+    return Unknowns(tuple(shared), blocks["train"], blocks["test"])
+
+
+def _refuse_shared_entries(study: Study, models: Mapping[str, Model]) -> None:
+    """No two of what is free or tied may hold one number."""
+    every = [study.model, *models.values()]
+    owners: dict[str, str] = {}
+    for path in (*study.parameters, *study.ties):
+        for entry in entries_of_path(parse_parameter(every, path)):
+            if entry in owners:
+                raise ModelError(f"parameters/{path}", f"what {owners[entry]} holds too", "one of them")
+            owners[entry] = path
 
 
 def _asked(study: Study) -> dict[str, Parameter]:
@@ -161,7 +176,8 @@ def _unknown(
     place = place_of(model, path)
     kind = "initial" if place.base.startswith("initial/") else "model"
     value = value_at(model, place)
-    start = _start(path, parameter, value, study, recording, place)
+    size = int(np.prod(parse_parameter((model,), path).shape, dtype=int))
+    start = _start(path, parameter, value, size, study, recording, place)
     transform = _transform(model, path, place, parameter, start)
     lower, upper = _bounds(path, parameter, transform)
     scale = _scale(place, len(start)) if kind == "initial" else None
@@ -176,23 +192,30 @@ def _model_with(model: Model, models: Mapping[str, Model], path: str) -> Model:
 
 
 def _start(
-    path: str, parameter: Parameter, value: np.ndarray | None, study: Study, recording: Recording | None, place: Place
+    path: str,
+    parameter: Parameter,
+    value: np.ndarray | None,
+    size: int,
+    study: Study,
+    recording: Recording | None,
+    place: Place,
 ) -> np.ndarray:
     if isinstance(parameter.start, str):
         if parameter.start != "measured" or recording is None or not path.startswith("initial/"):
             wanted = "numbers, or measured for an initial value of a joint per recording"
             raise ModelError(f"parameters/{path}/start", repr(parameter.start), wanted)
-        measured = _measured(path, study.sensors, recording, 1 if value is None else len(value), place)
+        measured = _measured(path, study.sensors, recording, size, place)
         return measured
     if parameter.start is None:
         if value is None and place.base.endswith("/v"):
-            return np.zeros(1)
+            return np.zeros(size)
         if value is None:
             raise ModelError(f"parameters/{path}/start", "nothing", "a start, since the model gives no such value")
         return value.astype(float)
     start = np.atleast_1d(np.asarray(parameter.start, float)).reshape(-1)
-    if value is not None and start.size != value.size:
-        raise ModelError(f"parameters/{path}/start", f"{start.size} numbers", f"{value.size}")
+    if start.size not in (1, size):
+        raise ModelError(f"parameters/{path}/start", f"{start.size} numbers", f"{size}")
+    start = np.broadcast_to(start, size).copy()
     if not np.all(np.isfinite(start)):
         raise ModelError(f"parameters/{path}/start", repr(parameter.start), "finite numbers")
     return start
@@ -252,6 +275,8 @@ def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Paramet
     if parameter.transform not in (None, "linear", "log"):
         raise ModelError(f"{path}/transform", repr(parameter.transform), "linear or log")
     scale = np.array([SENSOR_SCALES[key]])
+    if key == "delay":
+        parameter = _not_ahead(path, parameter)
     if parameter.transform == "log":
         transform = _log(path, start)
     else:
@@ -259,6 +284,14 @@ def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Paramet
     lower, upper = _bounds(path, parameter, transform)
     unit = {"gain": "1", "delay": "s"}.get(key, "")
     return Unknown(path, ("",), "sensor", unit, None, transform, start, lower, upper, parameter.prior, scale, recording)
+
+
+def _not_ahead(path: str, parameter: Parameter) -> Parameter:
+    """A delay whose lower bound is zero where there is none: a sensor does not look ahead."""
+    low, high = parameter.bounds or (None, None)
+    if low is not None and low < 0:
+        raise ModelError(f"{path}/bounds", f"{low:g}", "a lower bound of zero or more")
+    return dataclasses.replace(parameter, bounds=(low or 0.0, high))
 
 
 def _transform(model: Model, path: str, place: Place, parameter: Parameter, start: np.ndarray) -> Transform:

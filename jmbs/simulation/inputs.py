@@ -13,7 +13,17 @@ import numpy as np
 
 from jmbs.ephs import ConstantEffort, ConstantFlow, NestedFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import MotionDrive, TableSpec, motion_drive, nearest, per_coordinate, require_motion, show
+from jmbs.library.mechanics import (
+    MotionDrive,
+    NamedParameter,
+    TableSpec,
+    inside,
+    motion_drive,
+    nearest,
+    per_coordinate,
+    require_motion,
+    show,
+)
 from jmbs.simulation.motion_view import NamedFlow, named
 
 if TYPE_CHECKING:
@@ -71,10 +81,23 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
         return model
     dae = eqx.tree_at(lambda d: d.drives, model.dae, drives, is_leaf=lambda leaf: leaf is model.dae.drives)
     model = eqx.tree_at(lambda m: m.dae, model, dae, is_leaf=lambda leaf: leaf is model.dae)
+    model = dataclasses.replace(model, table=tuple(p for p in model.table if _is_there(p, drives)))
     beyond = [] if model.tree is None else [p for p in inputs if np.isin(slots.get(p, ()), model.tree.own_slots).any()]
     if not beyond:
         return model
     return dataclasses.replace(model, tree=None, without_tree=f"inputs/{beyond[0]} acts on what the tree alone moves")
+
+
+def _is_there(parameter: NamedParameter, drives: Mapping[str, Any]) -> bool:
+    """Whether a parameter still has a place: a constant's value has none in a table or a function."""
+    if not parameter.drive:
+        return True
+    owner, field = parameter.places[0]
+    try:
+        inside(drives[owner], field)
+    except AttributeError:
+        return False
+    return True
 
 
 def _innermost(drive: Any) -> Any:

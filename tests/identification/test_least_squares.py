@@ -33,6 +33,35 @@ def test_bound_that_is_active_and_one_that_is_not():
     np.testing.assert_array_equal(minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), wide, ignored).x, free.x)
 
 
+def linear(A, optimum):
+    return lambda x: (A @ (x - optimum), A)
+
+
+def test_a_bound_on_one_of_two_that_are_coupled():
+    """Clipping alone would go uphill and stop."""
+    A = np.array([[10.0, -10.0], [0.1, 0.1]])
+    limits = dataclasses.replace(FREE, upper=np.array([0.5, np.inf]))
+    found = minimise(linear(A, np.array([2.0, 2.0])), Iterate(np.array([0.4, 0.4])), limits, ignored)
+    rest = np.linalg.lstsq(A[:, 1:], A @ [2.0, 2.0] - 0.5 * A[:, 0], rcond=None)[0]
+    np.testing.assert_allclose(found.x, [0.5, rest[0]], rtol=1e-6)
+    inactive = dataclasses.replace(FREE, upper=np.array([2.5, np.inf]))
+    found = minimise(linear(A, np.array([2.0, 2.0])), Iterate(np.array([-0.5, -0.5])), inactive, ignored)
+    np.testing.assert_allclose(found.x, 2.0, rtol=1e-6)
+
+
+def test_a_wall_is_no_optimum():
+    def walled(x):
+        residual = np.array([10 * (x[0] - 1), x[1] - 1])
+        return (residual if x[0] <= 0.5 else residual * np.nan), np.diag([10.0, 1.0])
+
+    assert minimise(walled, Iterate(np.zeros(2)), FREE, ignored).stopped in ("stuck", "limit")
+
+
+def test_nothing_unknown():
+    found = minimise(lambda x: (np.ones(3), np.zeros((3, 0))), Iterate(np.zeros(0)), Limits(*np.zeros((2, 0))), ignored)
+    assert found.stopped == "converged"
+
+
 def test_what_nothing_shows_stays():
     rows = np.array([[1e3, 1e3], [2e3, 2e3 + 1e-9]])
     start = np.array([0.4, -0.1])

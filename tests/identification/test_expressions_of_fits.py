@@ -1,0 +1,97 @@
+"""Ties and derived values follow the fitted model; what holds in one recording holds there; held-out unknowns."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from recorded_pendulums import STARTS, TRUTH, mechanism, study
+
+import jmbs
+from jmbs.errors import ModelError
+from jmbs.identification import Parameter
+from jmbs.identification.check import pose
+from jmbs.identification.prediction import fitted_model
+from jmbs.identification.trust import expression_of
+
+
+def posed(**changes):
+    """A study of one recording with fixed steps, so that nothing is run to choose them."""
+    given = study(("free",))
+    model = given.model
+    model = dataclasses.replace(model, settings=dataclasses.replace(model.settings, dt=0.01, rtol=None, atol=None))
+    return pose(dataclasses.replace(given, model=model, **changes))
+
+
+def fitted(problem, x):
+    experiment = problem.experiments[0]
+    model, _, _ = fitted_model(experiment.program, experiment.member, jnp.asarray(problem.local(experiment, x)))
+    return {path: np.asarray(entry["value"]) for path, entry in model.parameters().items()}
+
+
+def test_ties_in_any_order():
+    ties = {"bob/inertia[1,1]": "0.01 + 0.02 * hinge/friction/viscous", "hinge/friction/viscous": "0.5 * bob/mass"}
+    problem = posed(parameters={"bob/mass": Parameter(2.0)}, ties=ties)
+    x = problem.unknowns.first
+    found = fitted(problem, x)
+    assert found["hinge/friction/viscous"] == pytest.approx(1.0) and found["bob/inertia"][1, 1] == pytest.approx(0.03)
+    value, slope = expression_of(problem, x, problem.ties["bob/inertia[1,1]"])
+    assert value == pytest.approx(0.03)
+    np.testing.assert_allclose(slope, [0.02])  # by the logarithm of the mass
+
+
+def test_expressions_see_what_virtual_unknowns_do():
+    given = {"bob/inertial": Parameter([1.5, 0, 0, 0.01, 0.03, 0.03, 0.03, 0, 0, 0])}
+    problem = posed(parameters=given, derived={"mass": "bob/mass"})
+    value, slope = expression_of(problem, problem.unknowns.first, problem.derived["mass"])
+    assert value == pytest.approx(1.5) and np.any(slope != 0)
+
+
+def test_moved_centre_of_mass_leaves_the_geometry():
+    problem = posed(parameters={"bob/com": Parameter([0.01, 0.0, -0.02])})
+    found, own = fitted(problem, problem.unknowns.first), mechanism()
+    before = np.asarray(jmbs.compile(own).parameters()["hinge/child_frame/position"]["value"])
+    np.testing.assert_allclose(found["hinge/child_frame/position"], before - [0.01, 0.0, -0.02], atol=1e-15)
+
+
+def test_what_a_recording_sets_holds_there():
+    given = study(("free",))
+    data = tuple(dataclasses.replace(r, set={"bob/mass": 7.0}) for r in given.data)
+    problem = posed(parameters={"bob/mass": Parameter(3.0), "hinge/friction/viscous": Parameter()}, data=data)
+    assert fitted(problem, problem.unknowns.first)["bob/mass"] == 7.0
+
+
+def test_unknowns_of_held_out_recordings_are_estimated_apart():
+    given = study(("free", "test"))
+    given = dataclasses.replace(given, model=posed().study.model)
+    problem = pose(given)
+    names = [name for block in problem.unknowns.blocks for name in block.names]
+    assert names == [*TRUTH, "recordings/free/initial/hinge/q"]
+    assert set(problem.unknowns.held_out) == {"test"}
+    (own,) = problem.local(problem.experiments[1], problem.unknowns.first)[-1:] * 0.1
+    assert own == pytest.approx(STARTS["test"], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"ties": {"bob/mass": "2 * bob/mass"}, "parameters": {}}, "circle"),
+        ({"derived": {"a": "2 * initial/hinge/q"}}, "each recording"),
+        ({"derived": {"a": "2 * bob/inertia"}, "parameters": {}}, "one number"),
+        ({"derived": {"a": "2 * bob/mas"}}, "bob/mass"),
+        ({"ties": {"bob/mass": "2.0"}}, "holds too"),
+        ({"parameters": {"bob/mass": Parameter(), "bob/inertial": Parameter()}}, "holds too"),
+        ({"data": ()}, "none to be fitted"),
+        ({"data": study(("free",)).data * 2}, "two recordings"),
+    ],
+)
+def test_wrong_studies_are_refused_before_anything_runs(changes, message):
+    with pytest.raises(ModelError, match=message):
+        posed(**changes)
+
+
+def test_known_values_of_sensors_stand_in_expressions():
+    problem = posed(derived={"a": "sensors/q/gain + sensors/q/noise"})
+    assert expression_of(problem, problem.unknowns.first, problem.derived["a"])[0] == pytest.approx(1.002)
