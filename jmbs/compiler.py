@@ -7,10 +7,10 @@ function that a program calls if the call says so. `one_kernel` says so, where s
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +22,9 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.along_last import OPENED
+
+version = functools.cache(importlib.metadata.version)
+"""Of a package; looking it up reads files."""
 
 VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
 """In bits; cores that have less use what they have."""
@@ -57,7 +60,6 @@ def ask_for_quick_compiling() -> None:
         _ask({EMITTERS: WITHOUT_EMITTERS})
 
 
-@functools.cache
 def _tried() -> bool:
     return version("jaxlib").startswith(TRIED)
 

@@ -14,7 +14,7 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.noise import noise_of
 from jmbs.identification.problem import (
     Experiment,
-    Problem,
+    FitProblem,
     deviation_of,
     outputs_of,
     problem_of,
@@ -42,7 +42,7 @@ class Check:
     invisible_directions: tuple[InvisibleDirection, ...] = ()
     no_effect: tuple[str, ...] = ()
     predicted_standard_errors: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
-    problem: Problem | None = None
+    problem: FitProblem | None = None
     seconds: float = 0.0
 
     @property
@@ -52,7 +52,7 @@ class Check:
         return "errors" if "error" in severities else "warnings" if severities else "clean"
 
 
-def pose(study: Study) -> Problem:
+def pose(study: Study) -> FitProblem:
     """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
     noise = noise_of(study)
     models = recording_models(study)
@@ -102,7 +102,7 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     return Check(tuple(findings), found.singular_values, directions, idle, errors, problem, seconds)
 
 
-def _at_start(problem: Problem, experiment: Experiment, x: np.ndarray) -> list[Finding]:
+def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> list[Finding]:
     """What a recording says beside the model at the start."""
     recording, program = experiment.recording, experiment.program
     measured = {name: samples(recording, name) for name in program.sensors}

@@ -14,12 +14,12 @@ from jmbs.errors import ModelError
 from jmbs.files import replacing
 from jmbs.identification.estimation import Position
 from jmbs.identification.least_squares import Iterate
-from jmbs.identification.problem import Problem
+from jmbs.identification.problem import FitProblem
 
 _NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "change")
 
 
-def fingerprint(problem: Problem) -> str:
+def fingerprint(problem: FitProblem) -> str:
     """Of what a fit depends on: unknowns, samples, noise, steps, models, estimator."""
     found = hashlib.sha256()
     for block in problem.unknowns.blocks:
@@ -36,7 +36,7 @@ def fingerprint(problem: Problem) -> str:
     return found.hexdigest()
 
 
-def save(file: Path, problem: Problem, position: Position, refits: int, noise: dict[str, float]) -> None:
+def save(file: Path, problem: FitProblem, position: Position, refits: int, noise: dict[str, float]) -> None:
     """Writes where a fit is, whole or not at all."""
     at, best = position.iterate, position.best
     with replacing(file) as partial, partial.open("wb") as stream:

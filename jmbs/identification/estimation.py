@@ -9,7 +9,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
-from jmbs.identification.problem import Problem
+from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
 from jmbs.identification.transforms import jacobian as transform_jacobian
 from jmbs.identification.unknowns import Unknown, parts
@@ -69,7 +69,7 @@ def horizons_of(estimator: Estimator) -> tuple[float, ...]:
 
 
 def estimate(
-    problem: Problem,
+    problem: FitProblem,
     position: Position,
     seen: Callable[[Position, Progress], None],
 ) -> Position:
@@ -105,7 +105,7 @@ def estimate(
         position = dataclasses.replace(position, stage=position.stage + 1, iterate=after, before=before)
 
 
-def rows_of(problem: Problem, part: float, pull: bool, role: str = "train") -> tuple[Evaluate, int]:
+def rows_of(problem: FitProblem, part: float, pull: bool, role: str = "train") -> tuple[Evaluate, int]:
     """The function of all rows, those of samples over a `part` of each recording and those of priors; how many samples.
 
     With `pull` there are rows that hold coordinates near the start.

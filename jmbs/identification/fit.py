@@ -18,7 +18,7 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.places import Place, has_place, place_of, with_places
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import Experiment, Problem, deviation_of
+from jmbs.identification.problem import Experiment, FitProblem, deviation_of
 from jmbs.identification.result import ChannelFit, Fit
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import (
@@ -80,7 +80,7 @@ def fit_study(
 class _Run:
     """A fit under way: its problem, which changes where noise is estimated, and where it is."""
 
-    def __init__(self, problem: Problem, file: Path | None, progress: Callable[[Progress], None] | None):
+    def __init__(self, problem: FitProblem, file: Path | None, progress: Callable[[Progress], None] | None):
         self.problem = self.original = problem
         self.file, self.progress = file, progress
         self.noise: dict[str, float] = {}
@@ -146,7 +146,7 @@ def better(best: Iterate | None, other: Iterate) -> Iterate:
     return other if best is None or other.cost < best.cost else best
 
 
-def _start(problem: Problem, number: int) -> np.ndarray:
+def _start(problem: FitProblem, number: int) -> np.ndarray:
     """The first start with the coordinates of the models' parameters moved at random, within their bounds."""
     rng = np.random.default_rng([problem.study.seed, number])
     pieces = []
@@ -169,7 +169,7 @@ def _is_estimated(study: Study, recording, name: str) -> bool:
     return isinstance(study.sensors[name].noise if own is None else own, str)
 
 
-def _deviation(problem: Problem, sensor: str) -> float:
+def _deviation(problem: FitProblem, sensor: str) -> float:
     """The standard deviation that holds now of a sensor whose noise is estimated."""
     for e in problem.experiments:
         if sensor in e.program.sensors and _is_estimated(problem.study, e.recording, sensor):
@@ -178,7 +178,7 @@ def _deviation(problem: Problem, sensor: str) -> float:
     raise AssertionError(sensor)
 
 
-def _noise_of_residuals(problem: Problem, x: np.ndarray) -> dict[str, float]:
+def _noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
     """By sensor whose noise is estimated: what the residuals of training data say."""
     found = {}
     free = len(x)
@@ -197,11 +197,11 @@ def _noise_of_residuals(problem: Problem, x: np.ndarray) -> dict[str, float]:
     return found
 
 
-def _training(problem: Problem) -> list[Experiment]:
+def _training(problem: FitProblem) -> list[Experiment]:
     return [e for e in problem.experiments if e.recording.role == "train"]
 
 
-def with_noise(problem: Problem, noise: Mapping[str, float]) -> Problem:
+def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
     """The same problem with other weights of samples whose noise is estimated; nothing is compiled anew."""
     experiments = []
     for experiment in problem.experiments:
@@ -313,7 +313,7 @@ def _noise(run: _Run, channels: Mapping[str, Mapping[str, ChannelFit]]) -> dict[
 
 
 def _channels(
-    problem: Problem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
+    problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
 ) -> dict[str, ChannelFit]:
     recording, found = experiment.recording, {}
     noise = {**problem.noise, **run.noise}
@@ -326,7 +326,7 @@ def _channels(
     return found
 
 
-def _held_out(problem: Problem, experiment: Experiment, x: np.ndarray) -> np.ndarray:
+def _held_out(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> np.ndarray:
     """The local unknowns of a recording that was not fitted: its own ones from its first part, with their priors."""
     ts = np.asarray(experiment.recording.ts)
     window = float(ts[0] + problem.study.test_window * (ts[-1] - ts[0]))
@@ -347,7 +347,7 @@ def _held_out(problem: Problem, experiment: Experiment, x: np.ndarray) -> np.nda
     return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])
 
 
-def _fitted(problem: Problem, x: np.ndarray) -> Model:
+def _fitted(problem: FitProblem, x: np.ndarray) -> Model:
     """The study's model at the estimates; initial values that are fitted per recording stay as they were."""
     model, placed = problem.study.model, {}
     blocks = problem.unknowns.blocks

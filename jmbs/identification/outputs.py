@@ -11,8 +11,7 @@ from jaxtyping import Array, Float
 from jmbs.identification.interpolation import rate
 from jmbs.identification.output_names import OutputName
 from jmbs.lie import cross, quaternion_to_rotation
-from jmbs.simulation import Model, Trajectory
-from jmbs.simulation.parameter_values import parameter_value
+from jmbs.simulation import Model, Trajectory, parameter_value
 
 
 def needs_audit(output: OutputName) -> bool:

@@ -11,8 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import parse_index
 from jmbs.library.mechanics import nearest
-from jmbs.simulation import Model
-from jmbs.simulation.parameter_values import parameter_paths, parameter_value
+from jmbs.simulation import Model, parameter_paths, parameter_value
 
 VIRTUAL = {"com": (3,), "inertial": (10,)}
 """Of a body: its centre of mass, and its mass, centre of mass and inertia about that (xx, yy, zz, xy, xz, yz)."""

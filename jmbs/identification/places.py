@@ -12,8 +12,7 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.identification.parameter_paths import parse_parameter
-from jmbs.simulation import Model
-from jmbs.simulation.parameter_values import parameter_unit, parameter_value
+from jmbs.simulation import Model, parameter_unit, parameter_value
 
 CENTRE, INERTIAL = "com", "inertial"
 

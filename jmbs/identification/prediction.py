@@ -17,15 +17,14 @@ from jmbs.identification.output_names import OutputName
 from jmbs.identification.outputs import needs_audit, signal
 from jmbs.identification.places import Place, place_of, with_places
 from jmbs.identification.transforms import Transform
-from jmbs.simulation import Model, simulate
-from jmbs.simulation.parameter_values import parameter_value
+from jmbs.simulation import Model, parameter_value, simulate
 
 SENSOR_KEYS = ("gain", "bias", "delay")
 ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
 
 
-class Block(NamedTuple):
+class UnknownBlock(NamedTuple):
     """What of an unknown decides the program: names of its values, where they stand, how many coordinates it has."""
 
     names: tuple[str, ...]
@@ -43,7 +42,7 @@ class FitProgram:
 
     outputs: tuple[OutputName, ...]
     sensors: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[UnknownBlock, ...]
     ties: tuple[tuple[Place, Expression], ...]
     knots: int
     method: str

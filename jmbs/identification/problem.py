@@ -15,13 +15,18 @@ from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import known_parameters, parse_parameter
 from jmbs.identification.places import Place, has_place, place_of
-from jmbs.identification.prediction import SENSOR_KEYS, Block, FitProgram, Member, prediction, residual_and_jacobian
+from jmbs.identification.prediction import (
+    SENSOR_KEYS,
+    FitProgram,
+    Member,
+    UnknownBlock,
+    prediction,
+    residual_and_jacobian,
+)
 from jmbs.identification.study import Channel, Input, Parameter, Recording, Study
 from jmbs.identification.unknowns import Unknown, Unknowns, samples, unknowns_of
 from jmbs.library.mechanics import TableSpec, nearest
-from jmbs.simulation import Model
-from jmbs.simulation.inputs import with_inputs
-from jmbs.simulation.misses import loops
+from jmbs.simulation import Model, loops, with_inputs
 
 AWAY = 1e9
 """s beyond the end of a table to which its last value is held."""
@@ -47,7 +52,7 @@ class Counts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class FitProblem:
     """All experiments of a study with its unknowns; `noise` by sensor, standard deviations that hold where a recording
     gives none; `ties` and `derived`, expressions by path and name, each after those that it follows from."""
 
@@ -103,7 +108,7 @@ class Problem:
         return {e.recording.name: float(np.max(e.recording.ts)) for e in self.experiments}
 
 
-def problem_of(study: Study, steps: Callable[[Recording, Model], float], noise: Mapping[str, float]) -> Problem:
+def problem_of(study: Study, steps: Callable[[Recording, Model], float], noise: Mapping[str, float]) -> FitProblem:
     """The problem that a study poses.
 
     **Arguments:** `steps`: the run's step, s, for a recording; `noise`: by sensor, where a study does not give it.
@@ -123,7 +128,7 @@ def problem_of(study: Study, steps: Callable[[Recording, Model], float], noise: 
         program = _program(study, recording, model, outputs[recording.name], unknowns, knots, ties)
         member = _member(study, recording, model, program, unknowns, step[recording.name], n, noise)
         experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
-    return Problem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
+    return FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
 
 
 def _refuse_recordings(study: Study) -> None:
@@ -296,7 +301,7 @@ def _program(
     expressions: Mapping[str, Expression],
 ) -> FitProgram:
     sensors = tuple(name for name in study.sensors if name in outputs)
-    blocks = tuple(Block(b.local_names, _place_in(model, b), b.size) for b in unknowns.of(recording.name))
+    blocks = tuple(UnknownBlock(b.local_names, _place_in(model, b), b.size) for b in unknowns.of(recording.name))
     ties = [(place_of(model, path), expression) for path, expression in expressions.items() if _is_path(model, path)]
     method = fixed_method(model)
     return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), knots, method)

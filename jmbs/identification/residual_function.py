@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jmbs.identification.check import pose
 from jmbs.identification.prediction import whitened
-from jmbs.identification.problem import Problem
+from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Study
 from jmbs.identification.unknowns import values_of
 
@@ -20,11 +20,11 @@ class Residual:
     """Whitened residuals (m,) at coordinates (p,): predicted less measured over the noise of all training samples,
     recording by recording, zero where a sample is missing; then values with a prior, less its mean over its deviation.
 
-    `start` (p,) are the coordinates of the start; `names` those of the `values(x)` that coordinates stand for. `args` is
-    for optimisers that hand some over, and ignored.
+    `start` (p,) are the coordinates of the start; `names` those of the `values(x)` that coordinates stand for. `args`,
+    which some optimisers hand over, is ignored.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: FitProblem):
         self.experiments = tuple(e for e in problem.experiments if e.recording.role == "train")
         self.blocks = problem.unknowns.blocks
         self.start = jnp.asarray(problem.unknowns.first, problem.study.model.dtype)

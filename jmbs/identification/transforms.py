@@ -28,9 +28,9 @@ class Transform(eqx.Module):
         """The coordinates (k,) at which a value is taken."""
 
     @property
+    @abc.abstractmethod
     def entrywise(self) -> bool:
         """Whether each value depends on the coordinate of its own index alone, and grows with it."""
-        return True
 
 
 class LogTransform(Transform):
@@ -44,6 +44,10 @@ class LogTransform(Transform):
     def coordinates(self, values):
         return np.log(np.maximum(np.asarray(values, float), np.finfo(float).tiny))
 
+    @property
+    def entrywise(self):
+        return True
+
 
 class LinearTransform(Transform):
     """Values in units of `scale` (n,), so that coordinates are of order one."""
@@ -56,6 +60,10 @@ class LinearTransform(Transform):
 
     def coordinates(self, values):
         return np.asarray(values, float) / np.asarray(self.scale)
+
+    @property
+    def entrywise(self):
+        return True
 
 
 class RotationTransform(Transform):

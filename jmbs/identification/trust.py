@@ -14,7 +14,7 @@ from jmbs.identification.expressions import Expression
 from jmbs.identification.least_squares import is_invisible
 from jmbs.identification.places import Place, has_place, place_of, unit_of, value_at, with_places
 from jmbs.identification.prediction import SENSOR_KEYS, value_of, with_ties
-from jmbs.identification.problem import Problem
+from jmbs.identification.problem import FitProblem
 from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
 from jmbs.identification.study import Parameter
 from jmbs.identification.transforms import LinearTransform
@@ -58,7 +58,7 @@ class Sensitivity(NamedTuple):
         return float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
 
 
-def sensitivity_of(problem: Problem, x: np.ndarray, jacobian: np.ndarray) -> Sensitivity:
+def sensitivity_of(problem: FitProblem, x: np.ndarray, jacobian: np.ndarray) -> Sensitivity:
     """See `Sensitivity`; `jacobian` (m, p) by coordinates at `x`, rows of priors included."""
     blocks = problem.unknowns.blocks
     names, values, scaling, slopes = [], [], [], np.zeros((0, len(x)))
@@ -88,7 +88,7 @@ def scale_of(block: Unknown, value: np.ndarray) -> np.ndarray:
     return np.where(size == 0, np.max(size) or 1.0, size)
 
 
-def estimates_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, Estimate]:
+def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, Estimate]:
     """By name all estimates, with intervals by Student's t at that many degrees of freedom; tied ones last."""
     quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
     found: dict[str, Estimate] = {}
@@ -122,7 +122,7 @@ def estimates_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degr
     return found
 
 
-def unit_in(problem: Problem, block: Unknown) -> str:
+def unit_in(problem: FitProblem, block: Unknown) -> str:
     """The unit of a block's values: a sensor's bias has that of its output."""
     if block.unit or block.kind != "sensor":
         return block.unit
@@ -158,12 +158,12 @@ def _prior_error(block: Unknown, value: float) -> float:
     return block.prior.std * (abs(value) if block.prior.log else 1.0)
 
 
-def models_of(problem: Problem) -> list[Model]:
+def models_of(problem: FitProblem) -> list[Model]:
     """The study's model and those of recordings."""
     return [problem.study.model, *problem.models.values()]
 
 
-def expression_of(problem: Problem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
+def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
     """The value of an expression at coordinates (p,), and its derivative by them.
 
     Its paths are unknowns by name, or else what the study's model has where the unknowns and ties hold.
@@ -192,7 +192,7 @@ def expression_of(problem: Problem, x: np.ndarray, expression: Expression) -> tu
     return float(found), np.asarray(gradient, float)
 
 
-def _sensor_values(problem: Problem) -> dict[str, Any]:
+def _sensor_values(problem: FitProblem) -> dict[str, Any]:
     """What is known of sensors, by path."""
     found: dict[str, Any] = {}
     for name, sensor in problem.study.sensors.items():
@@ -205,7 +205,9 @@ def _sensor_values(problem: Problem) -> dict[str, Any]:
     return found
 
 
-def derived_of(problem: Problem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, DerivedEstimate]:
+def derived_of(
+    problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int
+) -> dict[str, DerivedEstimate]:
     """What a study derives, with standard errors by the delta method."""
     quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
     found = {}

@@ -5,8 +5,9 @@ from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
-from jmbs.simulation.misses import chosen_by_assembly
+from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
+from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
@@ -35,8 +36,12 @@ __all__ = [
     "chosen_by_assembly",
     "continuous_quaternions",
     "is_successful",
+    "loops",
     "map_batch",
     "measure_speed",
+    "parameter_paths",
+    "parameter_unit",
+    "parameter_value",
     "members",
     "message",
     "simulate",
