@@ -120,8 +120,10 @@ def _own(model: Model, path: str) -> Array:
     return value.reshape(()) if place.index is None else value[place.index]
 
 
-def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
-    """What the sensors show, without noise; pure. NaN after a failure of the run."""
+def predict(
+    program: FitProgram, member: Member, local: Float[Array, " p"], adjoint: str = "forward"
+) -> Float[Array, "c n"]:
+    """What the sensors show, without noise; pure. NaN after a failure of the run. `adjoint`: see `simulate`."""
     model, named, moved = fitted_model(program, member, local)
     audit = any(needs_audit(output) for output in program.outputs)
     run = simulate(
@@ -131,7 +133,7 @@ def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> F
         dt=ONE_STEP,
         max_steps=program.knots,
         solver=program.method,
-        adjoint="forward",
+        adjoint=adjoint,
         audit=audit,
         until={},
         throw=False,
@@ -145,10 +147,12 @@ def predict(program: FitProgram, member: Member, local: Float[Array, " p"]) -> F
     return jnp.stack(shown)
 
 
-def whitened(program: FitProgram, member: Member, local: Float[Array, " p"], horizon: Array) -> Float[Array, "c n"]:
+def whitened(
+    program: FitProgram, member: Member, local: Float[Array, " p"], horizon: Array, adjoint: str = "forward"
+) -> Float[Array, "c n"]:
     """Residuals over standard deviations at times up to `horizon`, s, zero elsewhere; pure."""
     seen = (member.weights > 0) & (member.times <= horizon)
-    predicted = jnp.where(seen, predict(program, member, local), 0.0)
+    predicted = jnp.where(seen, predict(program, member, local, adjoint), 0.0)
     return jnp.where(seen, (predicted - member.measured) * member.weights, 0.0)
 
 

@@ -40,7 +40,7 @@ class Residual:
 
     def __call__(self, x: Float[Array, " p"], args: None = None) -> Float[Array, " m"]:
         always = jnp.asarray(jnp.inf, x.dtype)
-        rows = [whitened(e.program, e.member, x[e.local], always).ravel() for e in self.experiments]
+        rows = [whitened(e.program, e.member, x[e.local], always, "auto").ravel() for e in self.experiments]
         found = values_of([b.transform for b in self.blocks], self.blocks, x)
         for block, value in zip(self.blocks, found, strict=True):
             if block.prior is not None:
