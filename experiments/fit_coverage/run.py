@@ -9,6 +9,7 @@ import argparse
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,20 +151,23 @@ def draw(results: dict[str, Any], file: Path) -> None:
     figure.savefig(file, dpi=130)
 
 
-def main() -> None:
-    """Runs all cases and writes `result.json` and a picture."""
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Runs the cases that are asked for and writes `result.json` and a picture; what it returns is what it wrote."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=50)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--cases", nargs="*", choices=[case.name for case in CASES], default=["double_pendulum"])
+    parser.add_argument("--out", type=Path, default=HERE)
+    args = parser.parse_args(arguments)
     jax.config.update("jax_enable_x64", True)
-    results = {case.name: repeats_of(case, repeats) for case in CASES}
+    results = {case.name: repeats_of(case, args.repeats) for case in CASES if case.name in args.cases}
     for name, result in results.items():
         print(f"{name}: {result['converged']} of {result['repeats']} converged, {result['simulations']}")
         for path, row in result["parameters"].items():
             print(f"  {path:28s} {100 * row['coverage']:5.1f} %  std z {row['std_z']:.2f}")
-    (HERE / "figures").mkdir(exist_ok=True)
-    draw(results, HERE / "figures" / "coverage.png")
-    (HERE / "result.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.out / "figures").mkdir(parents=True, exist_ok=True)
+    draw(results, args.out / "figures" / "coverage.png")
+    (args.out / "result.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from jmbs.identification.problem import (
 )
 from jmbs.identification.result import InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start
-from jmbs.identification.steps import chosen_step
+from jmbs.identification.steps import chosen_step, is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
 from jmbs.identification.unknowns import samples, unknowns_of
@@ -84,7 +84,7 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     problem = pose(study)
     x = problem.unknowns.first
     for experiment in problem.experiments:
-        findings += _at_start(problem, experiment, x)
+        findings += _steps(problem, experiment) + _at_start(problem, experiment, x)
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
@@ -100,6 +100,21 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     errors = {name: e.standard_error for name, e in estimates_of(problem, found, x, len(residual)).items()}
     seconds = time.perf_counter() - started
     return Check(tuple(findings), found.singular_values, directions, idle, errors, problem, seconds)
+
+
+def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
+    """Whether the step that a model gives follows the motion; others are chosen so that they do."""
+    recording, model, program = experiment.recording, experiment.member.model, experiment.program
+    if model.settings.dt is None:
+        return []
+    noise = {n: np.atleast_1d(deviation_of(problem.study, recording, n, problem.noise)) for n in program.sensors}
+    if not is_coarse(recording, model, dict(zip(program.sensors, program.outputs, strict=True)), noise):
+        return []
+    message = (
+        f"recordings/{recording.name}: found steps of {model.settings.dt:g} s whose error is no longer small beside"
+    )
+    message += " the noise, wanted a shorter simulation/dt, or a tolerance in its place, which lets the fit choose"
+    return [Finding("coarse_steps", "warning", message, recording.name)]
 
 
 def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> list[Finding]:

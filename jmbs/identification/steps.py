@@ -36,15 +36,26 @@ def chosen_step(
         return float(model.settings.dt)
     span = float(np.max(recording.ts)) - model.settings.t0
     step = _longest(recording, span)
-    before = _seen(recording, model, outputs, noise, step)
+    ts = _looked_at(recording, model, step)
+    before = _seen(ts, model, outputs, noise, step)
     while step > SHORTEST * span:
-        after = _seen(recording, model, outputs, noise, step / 2)
+        after = _seen(ts, model, outputs, noise, step / 2)
         # What halving changes is nearly the whole error of a method of fourth order.
         if _agree(before, after):
             return step
         step, before = step / 2, after
     wanted = "a motion that steps can follow; is the model at the start sound?"
     raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
+
+
+def is_coarse(
+    recording: Recording, model: Model, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether the step that the model gives is too long beside the noise."""
+    step = model.settings.dt
+    assert step is not None
+    ts = _looked_at(recording, model, step)
+    return not _agree(*(_seen(ts, model, outputs, noise, part * step) for part in (1.0, 0.5)))
 
 
 def _agree(before: Sequence[tuple[np.ndarray, float]], after: Sequence[tuple[np.ndarray, float]]) -> bool:
@@ -64,15 +75,21 @@ def _longest(recording: Recording, span: float) -> float:
     return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
 
 
+def _looked_at(recording: Recording, model: Model, step: float) -> np.ndarray:
+    """LOOKED times to the end of the recording or beyond, whole steps apart, so that these are as long as they say."""
+    start = model.settings.t0
+    steps = np.ceil((float(np.max(recording.ts)) - start) / step / (LOOKED - 1) * (1 - 1e-9))
+    return start + steps * step * np.arange(LOOKED)
+
+
 def _seen(
-    recording: Recording,
+    ts: np.ndarray,
     model: Model,
     outputs: Mapping[str, OutputName],
     noise: Mapping[str, np.ndarray],
     step: float,
 ) -> list[tuple[np.ndarray, float]]:
     """What is compared, at LOOKED times, each with the error that is allowed of it."""
-    ts = np.linspace(model.settings.t0, float(np.max(recording.ts)), LOOKED)
     run = simulate(model, ts=ts, dt=step, solver=fixed_method(model), audit=False, until={}, throw=False)
     shown = []
     for name, output in outputs.items():

@@ -14,6 +14,7 @@ from jmbs.errors import ModelError
 from jmbs.identification import Parameter
 from jmbs.identification.check import pose
 from jmbs.identification.prediction import fitted_model
+from jmbs.identification.steps import is_coarse
 from jmbs.identification.trust import expression_of
 
 
@@ -95,3 +96,12 @@ def test_wrong_studies_are_refused_before_anything_runs(changes, message):
 def test_known_values_of_sensors_stand_in_expressions():
     problem = posed(derived={"a": "sensors/q/gain + sensors/q/noise"})
     assert expression_of(problem, problem.unknowns.first, problem.derived["a"])[0] == pytest.approx(1.002)
+
+
+@pytest.mark.parametrize("step, coarse", [(0.1, True), (0.005, False)])
+def test_a_models_own_step_that_is_too_long_is_told(step, coarse):
+    experiment = posed().experiments[0]
+    model = experiment.member.model
+    model = dataclasses.replace(model, settings=dataclasses.replace(model.settings, dt=step))
+    outputs = {"q": experiment.program.outputs[0]}
+    assert is_coarse(experiment.recording, model, outputs, {"q": np.array([2e-3])}) == coarse
