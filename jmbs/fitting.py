@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from jmbs.errors import ModelError
 from jmbs.identification import Check, Estimator, Fit, Parameter, Prior, Recording, Residual, Sensor, Study, judged
 from jmbs.library.mechanics import Mechanism, show
 from jmbs.simulation import Model, compile
+
+PARTS = ("data", "parameters", "sensors", "ties", "derived", "prior")
 
 
 def fit(
@@ -51,15 +53,7 @@ def fit(
 
     Raises `ModelError` for what is wrong in a study. What a fit could not do is in its `status` and `message`.
     """
-    parts = {
-        "data": data,
-        "parameters": parameters,
-        "sensors": sensors,
-        "ties": ties,
-        "derived": derived,
-        "prior": prior,
-    }
-    study = _study(model, parts, estimator, key)
+    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
     place = None if checkpoint is None else Path(checkpoint)
     return estimated(study, checkpoint=place, resume=resume, progress=callback)
 
@@ -80,33 +74,26 @@ def check_fit(
 
     Arguments as of `fit`. One simulation and one Jacobian at the start, no fit; neither where the data have errors.
     """
-    parts = {
-        "data": data,
-        "parameters": parameters,
-        "sensors": sensors,
-        "ties": ties,
-        "derived": derived,
-        "prior": prior,
-    }
-    return identification.check_fit(_study(model, parts, estimator, key))
+    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
+    return identification.check_fit(study)
 
 
 def residual_function(
     model: str | os.PathLike[str] | Study | Model | Mechanism,
     data: Recording | Iterable[Recording] | None = None,
     parameters: Mapping[str, Parameter] | Iterable[str] | None = None,
-    **more: Any,
+    *,
+    sensors: Mapping[str, Sensor | str] | None = None,
+    ties: Mapping[str, str] | None = None,
+    derived: Mapping[str, str] | None = None,
+    prior: Mapping[str, Prior] | None = None,
 ) -> tuple[Residual, Callable[[Any], Any]]:
     """Whitened residuals (m,) of a flat vector (p,) of unknowns, and their Jacobian (m, p): pure JAX, for optimisers
     and samplers of one's own. Arguments as of `fit`.
 
     `residual.start` is the vector of the starts, `residual.values(x)` are the values by `residual.names`.
     """
-    parts = {"data": data, "parameters": parameters}
-    parts |= {name: more.pop(name, None) for name in ("sensors", "ties", "derived", "prior")}
-    if more:
-        raise ModelError(next(iter(more)), "no such argument", "sensors, ties, derived or prior")
-    return identification.residual_function(_study(model, parts, None, None))
+    return identification.residual_function(_study(model, (data, parameters, sensors, ties, derived, prior)))
 
 
 def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:
@@ -114,15 +101,15 @@ def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:
     return judged(identification.fit_study(study, check=check, **options))
 
 
-def _study(model: Any, parts: Mapping[str, Any], estimator: Estimator | None, key: Any) -> Study:
-    """The study that the arguments of `fit` say."""
+def _study(model: Any, parts: Sequence[Any], estimator: Estimator | None = None, key: Any = None) -> Study:
+    """The study that the arguments of `fit` say; `parts` are those that only a model comes with (`PARTS`)."""
     if isinstance(model, str | os.PathLike | Study):
-        for name, part in parts.items():
+        for name, part in zip(PARTS, parts, strict=True):
             if part is not None:
                 raise ModelError(name, show(part), "none beside a study, which brings its own")
         study = model if isinstance(model, Study) else files.load_study(model)
     else:
-        study = _from_parts(model, **parts)
+        study = _from_parts(model, *parts)
     given = {"estimator": estimator, "seed": None if key is None else _seed(key)}
     changed = {name: value for name, value in given.items() if value is not None}
     return dataclasses.replace(study, **changed) if changed else study

@@ -16,21 +16,24 @@ from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.findings import Finding
 from jmbs.identification.fit import fit_study
 from jmbs.identification.fit_dataset import channel_rows
-from jmbs.identification.fit_record import as_json, check_record, fit_record, jmbs_version, plain_values
+from jmbs.identification.fit_record import as_json, check_record, fit_record, plain_values
 from jmbs.identification.fit_table import check_summary, effort_text, error_text, interval_text, number_text
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import (
     ParameterPath,
     entries_of_path,
     known_parameters,
+    names_in_expressions,
     parse_parameter,
     require_start,
+    taken_already,
 )
 from jmbs.identification.residual_function import Residual, residual_function
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit, InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start, swapped_channels, unit_suspect
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification.ties import in_order
 from jmbs.identification.units import conversion, in_unit, parse_unit
 
 __all__ = [
@@ -62,7 +65,10 @@ __all__ = [
     "in_unit",
     "increasing",
     "input_findings",
+    "in_order",
     "known_parameters",
+    "names_in_expressions",
+    "taken_already",
     "missing_column",
     "number_findings",
     "parse_expression",
@@ -85,7 +91,6 @@ __all__ = [
     "error_text",
     "fit_record",
     "interval_text",
-    "jmbs_version",
     "judged",
     "number_text",
     "plain_values",

@@ -11,21 +11,13 @@ import numpy as np
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.findings import Finding
-from jmbs.identification.noise import noise_of
-from jmbs.identification.problem import (
-    Experiment,
-    FitProblem,
-    deviation_of,
-    outputs_of,
-    problem_of,
-    recording_models,
-)
+from jmbs.identification.problem import Experiment, FitProblem, deviations_of, pose
 from jmbs.identification.result import InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start
-from jmbs.identification.steps import chosen_step, is_coarse
+from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
-from jmbs.identification.unknowns import samples, unknowns_of
+from jmbs.identification.unknowns import samples, starts_of, unknowns_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,21 +42,6 @@ class Check:
         """`errors`, `warnings` or `clean`."""
         severities = {finding.severity for finding in self.findings}
         return "errors" if "error" in severities else "warnings" if severities else "clean"
-
-
-def pose(study: Study) -> FitProblem:
-    """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
-    noise = noise_of(study)
-    models = recording_models(study)
-    outputs = outputs_of(study, models)
-
-    def step(recording, model) -> float:
-        deviations = {
-            name: np.atleast_1d(deviation_of(study, recording, name, noise)) for name in outputs[recording.name]
-        }
-        return chosen_step(recording, model, outputs[recording.name], deviations)
-
-    return problem_of(study, step, noise)
 
 
 def check_fit(study: Study, sensitivity: bool = True) -> Check:
@@ -104,11 +81,11 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
 
 def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     """Whether the step that a model gives follows the motion; others are chosen so that they do."""
-    recording, model, program = experiment.recording, experiment.member.model, experiment.program
+    recording, model = experiment.recording, experiment.member.model
     if model.settings.dt is None:
         return []
-    noise = {n: np.atleast_1d(deviation_of(problem.study, recording, n, problem.noise)) for n in program.sensors}
-    if not is_coarse(recording, model, dict(zip(program.sensors, program.outputs, strict=True)), noise):
+    noise = deviations_of(problem.study, recording, experiment.outputs, problem.noise)
+    if not is_coarse(recording, model, experiment.outputs, noise):
         return []
     message = (
         f"recordings/{recording.name}: found steps of {model.settings.dt:g} s whose error is no longer small beside"
@@ -121,7 +98,7 @@ def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> lis
     """What a recording says beside the model at the start."""
     recording, program = experiment.recording, experiment.program
     measured = {name: samples(recording, name) for name in program.sensors}
-    units = {name: output.unit for name, output in zip(program.sensors, program.outputs, strict=True)}
+    units = {name: output.unit for name, output in experiment.outputs.items()}
     given = {name: channel.unit for name, channel in recording.channels.items() if isinstance(channel, Channel)}
     noise = {name: 1 / float(np.max(row)) for name, row in zip(program.sensors, experiment.member.weights, strict=True)}
 
@@ -132,8 +109,7 @@ def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> lis
             dataclasses.replace(r, channels=channels) if r.name == recording.name else r for r in problem.study.data
         )
         blocks = unknowns_of(dataclasses.replace(problem.study, data=others), problem.models).of(recording.name)
-        start = np.concatenate([np.zeros(0), *(block.first for block in blocks)])
-        return problem.predicted(experiment, start)
+        return problem.predicted(experiment, starts_of(blocks))
 
     predicted = problem.predicted(experiment, problem.local(experiment, x))
     ts = np.asarray(recording.ts, float)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
+from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
-from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import Unknown, parts
+from jmbs.identification.unknowns import bounds_of
 
 FIRST_HORIZON = 1 / 24
 """Of each recording's length."""
@@ -74,10 +74,9 @@ def estimate(
     seen: Callable[[Position, Progress], None],
 ) -> Position:
     """Goes on from a position to the end of the last stage; `seen` is called after each iteration."""
-    estimator, unknowns = problem.study.estimator, problem.unknowns
+    estimator = problem.study.estimator
     stages = horizons_of(estimator)
-    lower = np.concatenate([np.zeros(0), *(block.lower for block in unknowns.blocks)])
-    upper = np.concatenate([np.zeros(0), *(block.upper for block in unknowns.blocks)])
+    lower, upper = bounds_of(problem.unknowns.blocks)
     while True:
         last = position.stage == len(stages) - 1
         limits = Limits(
@@ -105,24 +104,22 @@ def estimate(
         position = dataclasses.replace(position, stage=position.stage + 1, iterate=after, before=before)
 
 
-def rows_of(problem: FitProblem, part: float, pull: bool, role: str = "train") -> tuple[Evaluate, int]:
+def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int]:
     """The function of all rows, those of samples over a `part` of each recording and those of priors; how many samples.
 
     With `pull` there are rows that hold coordinates near the start.
     """
     horizons = {}
     count = 0
-    for experiment in problem.experiments:
+    for experiment in problem.training:
         ts = np.asarray(experiment.recording.ts)
         end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
         horizons[experiment.recording.name] = end
-        if experiment.recording.role == role:
-            times, weights = np.asarray(experiment.member.times), np.asarray(experiment.member.weights)
-            count += int(np.sum((weights > 0) & (times <= end)))
+        count += experiment.samples(end)
     first = problem.unknowns.first
 
     def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = problem.evaluate(x, horizons, role)
+        residual, jacobian = problem.evaluate(x, horizons)
         more, derivative = prior_rows(problem.unknowns.blocks, x)
         residual, jacobian = np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
         if pull:
@@ -131,22 +128,3 @@ def rows_of(problem: FitProblem, part: float, pull: bool, role: str = "train") -
         return residual, jacobian
 
     return evaluate, count
-
-
-def prior_rows(blocks: Sequence[Unknown], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each value with a prior its distance from the mean in standard deviations, and the derivative of that."""
-    rows, columns = [np.zeros(0)], [np.zeros((0, len(x)))]
-    start = 0
-    for block, piece in zip(blocks, parts(blocks, x), strict=True):
-        if block.prior is not None:
-            values = np.asarray(block.transform.values(piece))
-            slope = transform_jacobian(block.transform, piece)
-            shown, mean = values, block.prior.mean
-            if block.prior.log:
-                shown, mean, slope = np.log(values), np.log(mean), slope / values[:, None]
-            rows.append((shown - mean) / block.prior.std)
-            column = np.zeros((len(values), len(x)))
-            column[:, start : start + block.size] = slope / block.prior.std
-            columns.append(column)
-        start += block.size
-    return np.concatenate(rows), np.concatenate(columns)

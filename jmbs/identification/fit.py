@@ -12,25 +12,24 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
-from jmbs.identification.check import Check, check_fit, pose
-from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, prior_rows, rows_of
+from jmbs.identification.check import Check, check_fit
+from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
-from jmbs.identification.places import Place, has_place, place_of, with_places
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import Experiment, FitProblem, deviation_of
+from jmbs.identification.priors import prior_rows
+from jmbs.identification.problem import Experiment, FitProblem, deviations_of, noise_given, pose
 from jmbs.identification.result import ChannelFit, Fit
-from jmbs.identification.study import Channel, Study
+from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import (
     correlation_of,
     derived_of,
     estimates_of,
-    expression_of,
     invisible_directions,
     sensitivity_of,
+    study_model,
 )
-from jmbs.identification.unknowns import parts, samples
-from jmbs.simulation import Model
+from jmbs.identification.unknowns import bounds_of, samples
 
 SETTLED = 1e-3
 """Estimated noise has settled when it changes by less than this part."""
@@ -115,7 +114,7 @@ class _Run:
         starts = self.problem.study.estimator.starts
         while position.start < starts:
             position = self.at = estimate(self.problem, position, self.seen)
-            before = position.before[0] + position.iterate.iterations, position.before[1] + position.iterate.evaluations
+            before = iterations_before(position)
             best, following = better(position.best, position.iterate), position.start + 1
             if following < starts:
                 position = Position(0, Iterate(_start(self.problem, following)), before, following, best)
@@ -123,10 +122,10 @@ class _Run:
                 taken = before[0] - best.iterations, before[1] - best.evaluations
                 position = Position(position.stage, best, taken, following, best)
         self.at = position = estimate(self.problem, position, self.seen)
-        self.settled(position)
+        self.settle(position)
 
-    def settled(self, position: Position) -> Position:
-        """Where the estimated noise is that of the residuals, of a fit with just that noise."""
+    def settle(self, position: Position) -> None:
+        """Goes on until the estimated noise is that of the residuals, of a fit with just that noise."""
         while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
@@ -138,7 +137,6 @@ class _Run:
             again = Iterate(position.iterate.x, position.iterate.damping)
             position = dataclasses.replace(position, iterate=again, before=iterations_before(position))
             position = self.at = estimate(self.problem, position, self.seen)
-        return position
 
 
 def better(best: Iterate | None, other: Iterate) -> Iterate:
@@ -161,12 +159,8 @@ def _estimated(study: Study) -> list[str]:
     return [name for name in study.sensors if any(_is_estimated(study, r, name) for r in study.data)]
 
 
-def _is_estimated(study: Study, recording, name: str) -> bool:
-    if name not in recording.channels:
-        return False
-    channel = recording.channels[name]
-    own = channel.noise if isinstance(channel, Channel) else None
-    return isinstance(study.sensors[name].noise if own is None else own, str)
+def _is_estimated(study: Study, recording: Recording, name: str) -> bool:
+    return name in recording.channels and isinstance(noise_given(study, recording, name), str)
 
 
 def _deviation(problem: FitProblem, sensor: str) -> float:
@@ -182,11 +176,11 @@ def _noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
     """By sensor whose noise is estimated: what the residuals of training data say."""
     found = {}
     free = len(x)
-    whole = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
-    shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in _training(problem)}
+    whole = sum(e.samples() for e in problem.training)
+    shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in problem.training}
     for name in _estimated(problem.study):
         squares, count = 0.0, 0
-        for e in _training(problem):
+        for e in problem.training:
             if name in e.program.sensors and _is_estimated(problem.study, e.recording, name):
                 values = samples(e.recording, name)
                 seen = np.isfinite(values)
@@ -195,10 +189,6 @@ def _noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
         if count:
             found[name] = float(np.sqrt(squares / (count * max(1 - free / whole, 0.1))))
     return found
-
-
-def _training(problem: FitProblem) -> list[Experiment]:
-    return [e for e in problem.experiments if e.recording.role == "train"]
 
 
 def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
@@ -219,12 +209,12 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
     if run.interrupted and position.best is not None:
         position = run.at = dataclasses.replace(position, iterate=position.best)
     x, study = position.iterate.x, problem.study
-    residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
+    evaluate, count = rows_of(problem, 1.0, pull=False)
+    residual, jacobian = evaluate(x)
     sound = bool(np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian)))
     if not sound:
         residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
     found = sensitivity_of(problem, x, jacobian)
-    count = sum(int(np.sum(np.asarray(e.member.weights) > 0)) for e in _training(problem))
     degrees = max(count - int(np.sum(~found.invisible)), 1)
     priors = prior_rows(problem.unknowns.blocks, x)[0]
     chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
@@ -243,9 +233,6 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
     for name, entry in parameters.items():
         if entry.at_bound:
             warnings.append(Finding("at_bound", "warning", f"{name} stays at its bound, {entry.estimate:.6g}"))
-    if not 0.8 <= chi2 <= 1.25 and count > 200:
-        message = f"squared residuals are {chi2:.3g} of what the noise explains: is the model, or the noise, wrong?"
-        warnings.append(Finding("misfit", "warning", message))
     status, message = _status(run, sound)
     channels, models = {}, {}
     heldout: dict[str, dict[str, ChannelFit]] = {}
@@ -280,7 +267,7 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
         },
         seconds={"total": time.perf_counter() - started, "compile": compiled, "check": check.seconds},
         warnings=tuple(warnings),
-        model=_fitted(problem, x),
+        model=study_model(problem, jnp.asarray(x, study.model.dtype))[0],
         models=models,
         source=study.source,
     )
@@ -316,13 +303,13 @@ def _channels(
     problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
 ) -> dict[str, ChannelFit]:
     recording, found = experiment.recording, {}
-    noise = {**problem.noise, **run.noise}
-    for name in experiment.program.sensors:
+    deviations = deviations_of(problem.study, recording, experiment.program.sensors, {**problem.noise, **run.noise})
+    ts = np.asarray(recording.ts)
+    for name, deviation in deviations.items():
         values = samples(recording, name)
         seen = np.isfinite(values)
-        deviation = np.broadcast_to(deviation_of(problem.study, recording, name, noise), values.shape)
-        ts = np.asarray(recording.ts)
-        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], deviation[seen])
+        noise = np.broadcast_to(deviation, values.shape)[seen]
+        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], noise)
     return found
 
 
@@ -341,20 +328,6 @@ def _held_out(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> np.
         more, derivative = prior_rows(blocks, part)
         return np.concatenate([residual, more]), np.concatenate([jacobian[:, len(shared) :], derivative])
 
-    lower, upper = (np.concatenate([getattr(b, side) for b in blocks]) for side in ("lower", "upper"))
     estimator = problem.study.estimator
-    limits = Limits(lower, upper, most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
+    limits = Limits(*bounds_of(blocks), most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
     return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])
-
-
-def _fitted(problem: FitProblem, x: np.ndarray) -> Model:
-    """The study's model at the estimates; initial values that are fitted per recording stay as they were."""
-    model, placed = problem.study.model, {}
-    blocks = problem.unknowns.blocks
-    for block, piece in zip(blocks, parts(blocks, x), strict=True):
-        if block.place is not None and block.recording is None and has_place(model, block.place):
-            placed[block.place] = block.transform.values(jnp.asarray(piece))
-    for path, expression in problem.ties.items():
-        if has_place(model, Place(path, path)):
-            placed[place_of(model, path)] = jnp.asarray([expression_of(problem, x, expression)[0]])
-    return with_places(model, placed)[0]

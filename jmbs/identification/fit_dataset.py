@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmbs.identification.fit_record import FIT_SCHEMA, jmbs_version
+from jmbs.identification.fit_record import FIT_SCHEMA
+from jmbs.simulation import jmbs_version
 
 if TYPE_CHECKING:
     import xarray as xr

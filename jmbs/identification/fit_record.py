@@ -6,12 +6,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmbs.identification.findings import Finding
+from jmbs.simulation import jmbs_version
 
 if TYPE_CHECKING:
     from jmbs.identification.check import Check
@@ -73,14 +73,6 @@ def finding_record(finding: Finding) -> dict[str, Any]:
 def as_json(record: Mapping[str, Any]) -> str:
     """The text of a file."""
     return json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def jmbs_version() -> str:
-    """The version that is installed."""
-    try:
-        return version("jmbs")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def plain_values(value: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import parse_index
+from jmbs.identification.study import SENSOR_KEYS
 from jmbs.library.mechanics import nearest
 from jmbs.simulation import Model, parameter_paths, parameter_value
 
@@ -41,6 +42,28 @@ def parse_parameter(models: Iterable[Model], path: str) -> ParameterPath:
             return ParameterPath(base, index, _entry_shape(path, shape, index), kind)
     known = [name for model in models for name in known_parameters(model)]
     raise ModelError(path, "no such parameter", f"a known one{nearest(base, dict.fromkeys(known))}")
+
+
+def has_parameter(model: Model, path: str) -> bool:
+    """Whether a model has the parameter, or initial value, of a path."""
+    return _shape_and_kind(model, parse_index(path.strip())[0]) is not None
+
+
+def names_in_expressions(models: Iterable[Model], sensors: Iterable[str]) -> list[str]:
+    """What expressions may hold, without indices: parameters of all models, and what is said of sensors."""
+    parameters = [path for model in models for path in known_parameters(model)]
+    of_sensors = [f"sensors/{name}/{key}" for name in sensors for key in (*SENSOR_KEYS, "noise")]
+    return list(dict.fromkeys([*parameters, *of_sensors]))
+
+
+def taken_already(models: Iterable[Model], path: str, taken: dict[str, str]) -> str | None:
+    """The path, among those before, that holds a number of this one's; None where there is none, and then the numbers
+    of this one are `taken`, which has paths by single number."""
+    entries = entries_of_path(parse_parameter(models, path))
+    other = next((taken[entry] for entry in entries if entry in taken), None)
+    if other is None:
+        taken |= dict.fromkeys(entries, path)
+    return other
 
 
 def known_parameters(model: Model) -> list[str]:

@@ -38,15 +38,6 @@ def place_of(model: Model, path: str) -> Place:
     return Place(path, key, None, body)
 
 
-def has_place(model: Model, place: Place) -> bool:
-    """Whether a model has what a place of another one names."""
-    try:
-        place_of(model, place.path)
-    except ModelError:
-        return False
-    return True
-
-
 def unit_of(model: Model, place: Place) -> str:
     """The unit of the values at a place."""
     if place.body is not None:

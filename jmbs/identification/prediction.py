@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,20 +16,13 @@ from jmbs.identification.interpolation import at_times
 from jmbs.identification.output_names import OutputName
 from jmbs.identification.outputs import needs_audit, signal
 from jmbs.identification.places import Place, place_of, with_places
+from jmbs.identification.study import SENSOR_KEYS
 from jmbs.identification.transforms import Transform
+from jmbs.identification.unknowns import UnknownBlock, by_name, values_of
 from jmbs.simulation import Model, parameter_value, simulate
 
-SENSOR_KEYS = ("gain", "bias", "delay")
 ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
-
-
-class UnknownBlock(NamedTuple):
-    """What of an unknown decides the program: names of its values, where they stand, how many coordinates it has."""
-
-    names: tuple[str, ...]
-    place: Place | None
-    size: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,25 +61,10 @@ class Member(eqx.Module):
     fixed: dict[str, Array]
 
 
-def named_values(
-    program: FitProgram, member: Member, local: Float[Array, " p"]
-) -> tuple[list[Array], dict[str, Array]]:
-    """The values of each block at local coordinates, and all of them, those that ties give too, by name; pure."""
-    sizes = [block.size for block in program.blocks]
-    cuts = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-    pieces = jnp.split(local, cuts) if sizes else []
-    values = [transform.values(piece) for transform, piece in zip(member.transforms, pieces, strict=True)]
-    named = {
-        name: value[i]
-        for block, value in zip(program.blocks, values, strict=True)
-        for i, name in enumerate(block.names)
-    }
-    return values, named
-
-
 def fitted_model(program: FitProgram, member: Member, local: Float[Array, " p"]) -> tuple[Model, dict[str, Array], Any]:
     """The model at local coordinates, all values by name, and how far centres of mass have moved; pure."""
-    values, named = named_values(program, member, local)
+    values = values_of(member.transforms, program.blocks, local)
+    named = by_name(program.blocks, values)
     placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
     model, moved = with_places(member.model, placed)
     model, tied, shifts = with_ties(model, program.ties, named)

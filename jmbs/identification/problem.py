@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.expressions import Expression, parse_expression
+from jmbs.identification.expressions import Expression
+from jmbs.identification.noise import noise_of
 from jmbs.identification.output_names import OutputName, parse_output
-from jmbs.identification.parameter_paths import known_parameters, parse_parameter
-from jmbs.identification.places import Place, has_place, place_of
-from jmbs.identification.prediction import (
-    SENSOR_KEYS,
-    FitProgram,
-    Member,
-    UnknownBlock,
-    prediction,
-    residual_and_jacobian,
-)
-from jmbs.identification.study import Channel, Input, Parameter, Recording, Study
-from jmbs.identification.unknowns import Unknown, Unknowns, samples, unknowns_of
-from jmbs.library.mechanics import TableSpec, nearest
-from jmbs.simulation import Model, loops, with_inputs
-
-AWAY = 1e9
-"""s beyond the end of a table to which its last value is held."""
-EDGE = 1e-9
-"""Half the length of a step of an input that is held, beside the time between two of them."""
+from jmbs.identification.parameter_paths import has_parameter
+from jmbs.identification.places import Place, place_of
+from jmbs.identification.prediction import FitProgram, Member, prediction, residual_and_jacobian
+from jmbs.identification.recording_inputs import with_recording_inputs
+from jmbs.identification.steps import chosen_step, fixed_method
+from jmbs.identification.study import SENSOR_KEYS, Channel, Parameter, Recording, Study
+from jmbs.identification.ties import expressions_of
+from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, samples, starts_of, unknowns_of
+from jmbs.library.mechanics import nearest
+from jmbs.simulation import Model
 
 
 class Experiment(NamedTuple):
@@ -41,6 +33,16 @@ class Experiment(NamedTuple):
     program: FitProgram
     member: Member
     local: np.ndarray
+
+    def samples(self, horizon: float = np.inf) -> int:
+        """How many there are up to a time, s."""
+        times, weights = np.asarray(self.member.times), np.asarray(self.member.weights)
+        return int(np.sum((weights > 0) & (times <= horizon)))
+
+    @property
+    def outputs(self) -> dict[str, OutputName]:
+        """What its channels measure, by sensor."""
+        return dict(zip(self.program.sensors, self.program.outputs, strict=True))
 
 
 @dataclasses.dataclass
@@ -65,21 +67,22 @@ class FitProblem:
     ties: Mapping[str, Expression]
     derived: Mapping[str, Expression]
 
-    def evaluate(
-        self, x: np.ndarray, horizons: Mapping[str, float], role: str = "train"
-    ) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def training(self) -> tuple[Experiment, ...]:
+        """Those that are fitted."""
+        return tuple(experiment for experiment in self.experiments if experiment.recording.role == "train")
+
+    def evaluate(self, x: np.ndarray, horizons: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         """Whitened residuals (m,) of all samples up to each recording's horizon, s, and their Jacobian (m, p)."""
         rows, columns = [], []
-        for experiment in self.experiments:
-            if experiment.recording.role == role:
-                local = x[experiment.local]
-                residual, jacobian = self.evaluate_one(experiment, local, horizons[experiment.recording.name])
-                rows.append(residual)
-                whole = np.zeros((len(residual), len(x)))
-                whole[:, experiment.local] = jacobian
-                columns.append(whole)
-        empty = [np.zeros(0)], [np.zeros((0, len(x)))]
-        return np.concatenate(rows or empty[0]), np.concatenate(columns or empty[1])
+        for experiment in self.training:
+            local = x[experiment.local]
+            residual, jacobian = self.evaluate_one(experiment, local, horizons[experiment.recording.name])
+            rows.append(residual)
+            whole = np.zeros((len(residual), len(x)))
+            whole[:, experiment.local] = jacobian
+            columns.append(whole)
+        return np.concatenate(rows), np.concatenate(columns)
 
     def evaluate_one(self, experiment: Experiment, local: np.ndarray, horizon: float) -> tuple[np.ndarray, np.ndarray]:
         """The same of one recording, by its local unknowns: rows of all its channels, zero where there is no sample."""
@@ -93,7 +96,7 @@ class FitProblem:
     def local(self, experiment: Experiment, x: np.ndarray) -> np.ndarray:
         """The unknowns that a recording depends on; those of its own are at their start where it is held out."""
         own = self.unknowns.held_out.get(experiment.recording.name, ())
-        return np.concatenate([x[experiment.local], *(block.first for block in own)])
+        return np.concatenate([x[experiment.local], starts_of(own)])
 
     def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
         """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
@@ -108,19 +111,16 @@ class FitProblem:
         return {e.recording.name: float(np.max(e.recording.ts)) for e in self.experiments}
 
 
-def problem_of(study: Study, steps: Callable[[Recording, Model], float], noise: Mapping[str, float]) -> FitProblem:
-    """The problem that a study poses.
-
-    **Arguments:** `steps`: the run's step, s, for a recording; `noise`: by sensor, where a study does not give it.
-    Raises `ModelError`.
-    """
+def pose(study: Study) -> FitProblem:
+    """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
     _refuse_recordings(study)
-    models = recording_models(study)
-    unknowns = unknowns_of(study, models)
-    outputs = outputs_of(study, models)
+    noise, models = noise_of(study), recording_models(study)
+    outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
-    ready = {r.name: _with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
-    step = {r.name: steps(r, ready[r.name]) for r in study.data}
+    ready = {r.name: with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
+    step = {}
+    for r in study.data:
+        step[r.name] = chosen_step(r, ready[r.name], outputs[r.name], deviations_of(study, r, outputs[r.name], noise))
     shapes = _common_shapes(study, ready, step)
     experiments = []
     for recording in study.data:
@@ -181,95 +181,6 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
     return found
 
 
-def _with_recording_inputs(study: Study, recording: Recording, model: Model, unknowns: Unknowns) -> Model:
-    """The model with the recording's inputs as tables, and with guesses where unknown initial values need them."""
-    inputs = {path: _table(model, recording, path, value) for path, value in recording.inputs.items()}
-    for path in _ports(study) - set(inputs):
-        constant = _constant(model, path)
-        if constant is not None:
-            inputs[path] = np.array([model.settings.t0, AWAY]), np.stack([constant, constant])
-    length = max((len(times) for times, _ in inputs.values()), default=0)
-    length = max(length, *(_rows(r) for r in study.data)) if inputs else 0
-    tables: dict[str, Any] = {path: _padded(times, values, length) for path, (times, values) in inputs.items()}
-    return _with_guesses(with_inputs(model, tables), unknowns, recording.name)
-
-
-def _ports(study: Study) -> set[str]:
-    return {path for recording in study.data for path in recording.inputs}
-
-
-def _rows(recording: Recording) -> int:
-    """Rows of the longest table among a recording's inputs, with the one that holds its end."""
-    return max((2 * len(i.times) if i.hold == "zero" else len(i.times) for i in _inputs(recording)), default=1) + 1
-
-
-def _inputs(recording: Recording) -> list[Input]:
-    return [value for value in recording.inputs.values() if isinstance(value, Input)]
-
-
-def _constant(model: Model, path: str) -> np.ndarray | None:
-    """The constant that a model has at a port, None where it has none or something else."""
-    drive = model.dae.drives.get(path)
-    value = getattr(drive, "value", None)
-    return None if value is None or np.ndim(value) != 1 else np.asarray(value)
-
-
-def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[np.ndarray, np.ndarray]:
-    """An input as times and values (n, k), linear in between."""
-    where = f"recordings/{recording.name}/inputs/{path}"
-    if isinstance(given, TableSpec):
-        given = Input(given.times, given.values)
-    elif isinstance(given, tuple) and len(given) == 2:
-        given = Input(*given)
-    if not isinstance(given, Input):
-        value = np.atleast_1d(np.asarray(given, float))
-        return np.array([model.settings.t0, AWAY]), np.stack([value, value])
-    times, values = np.asarray(given.times, float), np.asarray(given.values, float)
-    values = values[:, None] if values.ndim == 1 else values
-    if len(times) < 2 or len(times) != len(values) or np.any(np.diff(times) <= 0):
-        raise ModelError(where, f"{len(times)} times and {len(values)} values", "as many of both, 2 or more, in order")
-    last = float(np.max(recording.ts))
-    end = times[-1] + (times[-1] - times[-2] if given.hold == "zero" else 0.0)
-    if times[0] > model.settings.t0 + 1e-9 or end < last - 1e-9 * max(1.0, abs(last)):
-        found = f"values from {times[0]:g} to {times[-1]:g} s"
-        raise ModelError(where, found, f"values from the start {model.settings.t0:g} s to the last sample, {last:g} s")
-    if given.hold == "zero":
-        half = EDGE * float(np.min(np.diff(times)))
-        edges = np.stack([times[1:] - half, times[1:] + half], axis=1).ravel()
-        return np.concatenate([times[:1], edges]), np.repeat(values, 2, axis=0)[:-1]
-    if given.hold != "linear":
-        raise ModelError(f"{where}/hold", repr(given.hold), "linear or zero")
-    return times, values
-
-
-def _padded(times: np.ndarray, values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """A table of `length` rows whose last value holds on."""
-    more = length - len(times)
-    far = times[-1] + AWAY * np.arange(1, more + 1)
-    return np.concatenate([times, far]), np.concatenate([values, np.repeat(values[-1:], more, axis=0)])
-
-
-def _with_guesses(model: Model, unknowns: Unknowns, recording: str) -> Model:
-    """Where an initial value within a loop is unknown, the loop's others choose its branch only."""
-    free: dict[str, set[str]] = {"q": set(), "v": set()}
-    for block in unknowns.of(recording):
-        if block.kind == "initial" and block.place is not None:
-            name, _, key = block.place.base.removeprefix("initial/").rpartition("/")
-            if key in free:
-                free[key].add(name)
-    if not any(free.values()):
-        return model
-    joints = {name: dict(entry) for name, entry in model.initial.get("joints", {}).items()}
-    for loop in loops(model.layout):
-        for key, names in free.items():
-            if names & set(loop):
-                for joint in set(loop) - names:
-                    value = joints.get(joint, {}).pop(key, None)
-                    if value is not None and key == "q":
-                        joints[joint]["guess"] = value
-    return dataclasses.replace(model, initial={**model.initial, "joints": joints})
-
-
 def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str, float]) -> dict[str, tuple[int, int]]:
     """Knots and samples of each recording, the most among those that can share a program."""
     kinds: dict[Any, list[str]] = {}
@@ -302,76 +213,16 @@ def _program(
 ) -> FitProgram:
     sensors = tuple(name for name in study.sensors if name in outputs)
     blocks = tuple(UnknownBlock(b.local_names, _place_in(model, b), b.size) for b in unknowns.of(recording.name))
-    ties = [(place_of(model, path), expression) for path, expression in expressions.items() if _is_path(model, path)]
+    ties = [
+        (place_of(model, path), expression) for path, expression in expressions.items() if has_parameter(model, path)
+    ]
     method = fixed_method(model)
     return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), knots, method)
 
 
-def expressions_of(study: Study, unknowns: Unknowns) -> tuple[dict[str, Expression], dict[str, Expression]]:
-    """Ties by path, each after those that it follows from, and derived values by name. Raises `ModelError`."""
-    known = paths_of(study)
-    own = {n for blocks in (*unknowns.own.values(), *unknowns.held_out.values()) for b in blocks for n in b.local_names}
-    found: dict[str, dict[str, Expression]] = {}
-    for section, texts in (("ties", study.ties), ("derived", study.derived)):
-        found[section] = {name: parse_expression(f"{section}/{name}", str(text), known) for name, text in texts.items()}
-        for name, expression in found[section].items():
-            _refuse_names(study, f"{section}/{name}", expression, own)
-    return _in_order(found["ties"]), found["derived"]
-
-
-def _refuse_names(study: Study, where: str, expression: Expression, own: set[str]) -> None:
-    """Of what an expression must not hold: what each recording has its own of, and what is no single number."""
-    for name in expression.names:
-        if name in own:
-            raise ModelError(where, f"{name}, which each recording has its own of", "what is one for the study")
-        if name.startswith("sensors/"):
-            continue
-        models = [study.model, *(r.model for r in study.data if r.model is not None)]
-        shape = parse_parameter(models, name).shape
-        if np.prod(shape, dtype=int) != 1 or place_of_any(models, name).body is not None:
-            raise ModelError(where, f"{name}, of shape {shape}", "one number, such as an entry of it")
-
-
-def place_of_any(models: Sequence[Model], path: str) -> Place:
-    """The place in the first of the models that has it. Raises `ModelError`."""
-    return place_of(next((m for m in models if _is_path(m, path)), models[0]), path)
-
-
-def _in_order(ties: Mapping[str, Expression]) -> dict[str, Expression]:
-    ordered: dict[str, Expression] = {}
-    while len(ordered) < len(ties):
-        ready = {
-            path: expression
-            for path, expression in ties.items()
-            if path not in ordered and not (set(expression.names) & (set(ties) - set(ordered)))
-        }
-        if not ready:
-            path = min(set(ties) - set(ordered))
-            raise ModelError(f"ties/{path}", "a value that follows from itself", "ties without a circle")
-        ordered |= ready
-    return ordered
-
-
-def paths_of(study: Study) -> list[str]:
-    """What expressions may hold: parameters of all models, and unknowns of sensors."""
-    models = [study.model, *(r.model for r in study.data if r.model is not None)]
-    sensors = [f"sensors/{name}/{key}" for name in study.sensors for key in (*SENSOR_KEYS, "noise")]
-    return [*dict.fromkeys(path for model in models for path in known_parameters(model)), *sensors]
-
-
-def _is_path(model: Model, path: str) -> bool:
-    return has_place(model, Place(path, path))
-
-
 def _place_in(model: Model, block: Unknown) -> Place | None:
     """The place, None where this model has nothing there: unknowns may belong to another recording's model."""
-    return block.place if block.place is not None and has_place(model, block.place) else None
-
-
-def fixed_method(model: Model) -> str:
-    """The method of a fit's fixed steps: RK4, or the model's own if that is implicit."""
-    method = str(model.settings.method)
-    return method if method.startswith(("kvaerno", "implicit")) else "rk4"
+    return block.place if block.place is not None and has_parameter(model, block.path) else None
 
 
 def _member(
@@ -404,11 +255,23 @@ def _member(
     return Member(model, start, step_, times_, measured_, weights_, constants_, transforms, fixed)
 
 
-def deviation_of(study: Study, recording: Recording, sensor: str, noise: Mapping[str, float]) -> np.ndarray:
-    """The standard deviation (n,) or () of a channel's samples: the recording's, the sensor's, or an estimate."""
+def noise_given(study: Study, recording: Recording, sensor: str) -> float | np.ndarray | str:
+    """What is said of the noise of a channel: by the recording, else by the sensor."""
     channel = recording.channels[sensor]
     own = channel.noise if isinstance(channel, Channel) else None
-    given = study.sensors[sensor].noise if own is None else own
+    return study.sensors[sensor].noise if own is None else own
+
+
+def deviations_of(
+    study: Study, recording: Recording, sensors: Iterable[str], noise: Mapping[str, float]
+) -> dict[str, np.ndarray]:
+    """By sensor the standard deviations (n,) or () of a recording's samples."""
+    return {name: deviation_of(study, recording, name, noise) for name in sensors}
+
+
+def deviation_of(study: Study, recording: Recording, sensor: str, noise: Mapping[str, float]) -> np.ndarray:
+    """The standard deviation (n,) or () of a channel's samples: the recording's, the sensor's, or an estimate."""
+    given = noise_given(study, recording, sensor)
     if isinstance(given, str):
         return np.asarray(noise[sensor])
     deviation = np.asarray(given, float)

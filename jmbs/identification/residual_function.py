@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.identification.check import pose
 from jmbs.identification.prediction import whitened
-from jmbs.identification.problem import FitProblem
+from jmbs.identification.priors import prior_distances
+from jmbs.identification.problem import FitProblem, pose
 from jmbs.identification.study import Study
 from jmbs.identification.unknowns import values_of
 
@@ -25,7 +24,7 @@ class Residual:
     """
 
     def __init__(self, problem: FitProblem):
-        self.experiments = tuple(e for e in problem.experiments if e.recording.role == "train")
+        self.experiments = problem.training
         self.blocks = problem.unknowns.blocks
         self.start = jnp.asarray(problem.unknowns.first, problem.study.model.dtype)
 
@@ -41,14 +40,7 @@ class Residual:
     def __call__(self, x: Float[Array, " p"], args: None = None) -> Float[Array, " m"]:
         always = jnp.asarray(jnp.inf, x.dtype)
         rows = [whitened(e.program, e.member, x[e.local], always, "auto").ravel() for e in self.experiments]
-        found = values_of([b.transform for b in self.blocks], self.blocks, x)
-        for block, value in zip(self.blocks, found, strict=True):
-            if block.prior is not None:
-                distance = value - block.prior.mean
-                if block.prior.log:
-                    distance = jnp.log(value) - math.log(block.prior.mean)
-                rows.append(distance / block.prior.std)
-        return jnp.concatenate(rows)
+        return jnp.concatenate([*rows, prior_distances(self.blocks, x)])
 
 
 def residual_function(study: Study) -> tuple[Residual, Callable[[Array], Array]]:

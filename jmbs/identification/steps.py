@@ -9,7 +9,6 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import OutputName
-from jmbs.identification.problem import fixed_method
 from jmbs.identification.study import Input, Recording
 from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, simulate
@@ -22,6 +21,12 @@ LOOKED = 41
 """Times at which two runs are compared."""
 LONGEST, SHORTEST = 1 / 60, 1 / 200_000
 """Steps, beside the length of a recording."""
+
+
+def fixed_method(model: Model) -> str:
+    """The method of a fit's fixed steps: RK4, or the model's own if that is implicit."""
+    method = str(model.settings.method)
+    return method if method.startswith(("kvaerno", "implicit")) else "rk4"
 
 
 def chosen_step(

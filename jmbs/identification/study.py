@@ -11,6 +11,9 @@ import numpy as np
 from jmbs.identification.findings import Finding
 from jmbs.simulation import Model
 
+SENSOR_KEYS = ("gain", "bias", "delay")
+"""What of a sensor may be unknown."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Prior:
@@ -153,3 +156,8 @@ class Study:
     test_window: float = 0.2
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+
+
+def models_of(study: Study) -> list[Model]:
+    """The study's model, then those of recordings that have their own."""
+    return [study.model, *(recording.model for recording in study.data if recording.model is not None)]

@@ -9,17 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
+from jaxtyping import Array, Float
 
 from jmbs.identification.expressions import Expression
 from jmbs.identification.least_squares import is_invisible
-from jmbs.identification.places import Place, has_place, place_of, unit_of, value_at, with_places
-from jmbs.identification.prediction import SENSOR_KEYS, value_of, with_ties
+from jmbs.identification.parameter_paths import has_parameter
+from jmbs.identification.places import place_of, unit_of, value_at, with_places
+from jmbs.identification.prediction import value_of, with_ties
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
-from jmbs.identification.study import Parameter
+from jmbs.identification.study import SENSOR_KEYS, Parameter, models_of
 from jmbs.identification.transforms import LinearTransform
 from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import Unknown, parts, values_of
+from jmbs.identification.unknowns import Unknown, by_name, parts, values_of
 from jmbs.simulation import Model
 
 CONFIDENCE = 0.95
@@ -53,9 +55,9 @@ class Sensitivity(NamedTuple):
         along = float(np.linalg.norm(self.directions[self.invisible] @ slope))
         return length == 0 or along <= VISIBLE * length
 
-    def error(self, slope: np.ndarray) -> float:
-        """The standard error of such a quantity."""
-        return float(np.sqrt(max(slope @ self.covariance @ slope, 0.0)))
+    def error(self, slope: np.ndarray) -> float | None:
+        """The standard error of such a quantity, None where it is not visible."""
+        return float(np.sqrt(max(slope @ self.covariance @ slope, 0.0))) if self.is_visible(slope) else None
 
 
 def sensitivity_of(problem: FitProblem, x: np.ndarray, jacobian: np.ndarray) -> Sensitivity:
@@ -90,35 +92,30 @@ def scale_of(block: Unknown, value: np.ndarray) -> np.ndarray:
 
 def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, Estimate]:
     """By name all estimates, with intervals by Student's t at that many degrees of freedom; tied ones last."""
-    quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
+    quantile = _quantile(degrees)
     found: dict[str, Estimate] = {}
     row = 0
     blocks = problem.unknowns.blocks
     for block, piece in zip(blocks, parts(blocks, x), strict=True):
         for i, name in enumerate(block.names):
             slope, value = sensitivity.slopes[row], float(sensitivity.values[row])
-            visible = sensitivity.is_visible(slope)
-            error = sensitivity.error(slope) if visible else None
-            interval = None
-            if error is not None:
-                interval = _interval(block, piece, i, value, error, quantile)
+            error = sensitivity.error(slope)
+            interval = None if error is None else _interval(block, piece, i, value, quantile * error)
             held = _at_bound(block, piece, i)
             prior = None if block.prior is None or error is None else error / _prior_error(block, value)
             start = float(block.start[i])
-            found[name] = Estimate(
-                value, start, unit_in(problem, block), block.kind, visible, error, interval, held, prior
-            )
+            unit, seen = unit_in(problem, block), error is not None
+            found[name] = Estimate(value, start, unit, block.kind, seen, error, interval, held, prior)
             row += 1
     for path, expression in problem.ties.items():
         value, slope = expression_of(problem, x, expression)
-        visible = sensitivity.is_visible(slope)
-        error = sensitivity.error(slope) if visible else None
-        interval = None if error is None else (value - quantile * error, value + quantile * error)
-        model = next((m for m in models_of(problem) if has_place(m, Place(path, path))), problem.study.model)
+        error = sensitivity.error(slope)
+        interval = None if error is None else _around(value, quantile * error)
+        model = next(m for m in models_of(problem.study) if has_parameter(m, path))
         place = place_of(model, path)
         own = value_at(model, place)
         start = value if own is None else float(own[0])
-        found[path] = Estimate(value, start, unit_of(model, place), "tied", visible, error, interval)
+        found[path] = Estimate(value, start, unit_of(model, place), "tied", error is not None, error, interval)
     return found
 
 
@@ -128,22 +125,27 @@ def unit_in(problem: FitProblem, block: Unknown) -> str:
         return block.unit
     sensor = block.path.split("/")[1]
     for experiment in problem.experiments:
-        for name, output in zip(experiment.program.sensors, experiment.program.outputs, strict=True):
-            if name == sensor:
-                return output.unit
+        if sensor in experiment.outputs:
+            return experiment.outputs[sensor].unit
     return ""
 
 
-def _interval(
-    block: Unknown, piece: np.ndarray, i: int, value: float, error: float, quantile: float
-) -> tuple[float, float]:
+def _quantile(degrees: int) -> float:
+    return float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
+
+
+def _around(value: float, wide: float) -> tuple[float, float]:
+    return value - wide, value + wide
+
+
+def _interval(block: Unknown, piece: np.ndarray, i: int, value: float, wide: float) -> tuple[float, float]:
     """Through the transform where it is one of a single coordinate, so that what is positive stays so."""
     if not block.transform.entrywise:
-        return value - quantile * error, value + quantile * error
+        return _around(value, wide)
     derivative = np.diag(transform_jacobian(block.transform, piece))[i]
-    wide = np.zeros(len(piece))
-    wide[i] = quantile * error / abs(float(derivative))
-    low, high = (float(block.transform.values(jnp.asarray(piece + sign * wide))[i]) for sign in (-1, 1))
+    change = np.zeros(len(piece))
+    change[i] = wide / abs(float(derivative))
+    low, high = (float(block.transform.values(jnp.asarray(piece + sign * change))[i]) for sign in (-1, 1))
     return min(low, high), max(low, high)
 
 
@@ -158,9 +160,20 @@ def _prior_error(block: Unknown, value: float) -> float:
     return block.prior.std * (abs(value) if block.prior.log else 1.0)
 
 
-def models_of(problem: FitProblem) -> list[Model]:
-    """The study's model and those of recordings."""
-    return [problem.study.model, *problem.models.values()]
+def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict[str, Array]]:
+    """The study's model at coordinates, with what is tied, and all values by name; pure. Initial values that are
+    unknown per recording stay as they were."""
+    blocks, model = problem.unknowns.blocks, problem.study.model
+    values = values_of([block.transform for block in blocks], blocks, x)
+    named = _sensor_values(problem) | by_name(blocks, values)
+    placed = {
+        block.place: value
+        for block, value in zip(blocks, values, strict=True)
+        if block.place is not None and block.recording is None and has_parameter(model, block.path)
+    }
+    ties = [(place_of(model, path), e) for path, e in problem.ties.items() if has_parameter(model, path)]
+    fitted, tied, _ = with_ties(with_places(model, placed)[0], ties, named)
+    return fitted, named | tied
 
 
 def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
@@ -168,24 +181,11 @@ def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) ->
 
     Its paths are unknowns by name, or else what the study's model has where the unknowns and ties hold.
     """
-    blocks = problem.unknowns.blocks
-    model = problem.study.model
-    known = _sensor_values(problem)
 
-    def value(coordinates: Any) -> Any:
-        values = values_of([block.transform for block in blocks], blocks, coordinates)
-        named = {n: v[i] for block, v in zip(blocks, values, strict=True) for i, n in enumerate(block.names)}
-        placed = {
-            block.place: v
-            for block, v in zip(blocks, values, strict=True)
-            if block.place is not None and block.recording is None and has_place(model, block.place)
-        }
-        fitted = with_places(model, placed)[0]
-        ties = [(place_of(model, p), e) for p, e in problem.ties.items() if has_place(model, Place(p, p))]
-        fitted, tied, _ = with_ties(fitted, ties, {**known, **named})
-        return value_of(expression, fitted, {**known, **named, **tied})
+    def value(coordinates: Float[Array, " p"]) -> Array:
+        return value_of(expression, *study_model(problem, coordinates))
 
-    at = jnp.asarray(x, model.dtype)
+    at = jnp.asarray(x, problem.study.model.dtype)
     if not at.size:
         return float(value(at)), np.zeros(0)
     found, gradient = jax.value_and_grad(value)(at)
@@ -209,14 +209,13 @@ def derived_of(
     problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int
 ) -> dict[str, DerivedEstimate]:
     """What a study derives, with standard errors by the delta method."""
-    quantile = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
+    quantile = _quantile(degrees)
     found = {}
     for name, expression in problem.derived.items():
         value, slope = expression_of(problem, x, expression)
-        visible = sensitivity.is_visible(slope)
-        error = sensitivity.error(slope) if visible else None
-        interval = None if error is None else (value - quantile * error, value + quantile * error)
-        found[name] = DerivedEstimate(value, expression.text, visible, error, interval)
+        error = sensitivity.error(slope)
+        interval = None if error is None else _around(value, quantile * error)
+        found[name] = DerivedEstimate(value, expression.text, error is not None, error, interval)
     return found
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
-from jmbs.identification.parameter_paths import entries_of_path, parse_parameter
-from jmbs.identification.places import INERTIAL, Place, has_place, place_of, unit_of, value_at
-from jmbs.identification.prediction import SENSOR_KEYS
-from jmbs.identification.study import Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification.parameter_paths import has_parameter, parse_parameter, require_start, taken_already
+from jmbs.identification.places import INERTIAL, Place, place_of, unit_of, value_at
+from jmbs.identification.study import SENSOR_KEYS, Parameter, Prior, Recording, Sensor, Study
 from jmbs.identification.transforms import (
     LinearTransform,
     LogTransform,
@@ -75,7 +74,7 @@ class Unknown:
     @property
     def size(self) -> int:
         """How many coordinates it has."""
-        return len(self.first)
+        return len(self.lower)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Unknowns:
     @property
     def first(self) -> np.ndarray:
         """The coordinates (p,) of the start."""
-        return np.concatenate([np.zeros(0), *(block.first for block in self.blocks)])
+        return starts_of(self.blocks)
 
     def local(self, recording: str) -> np.ndarray:
         """Where the coordinates of the shared unknowns, and a recording's own, stand in the vector."""
@@ -113,7 +112,18 @@ class Unknowns:
         return (*self.shared, *self.own.get(recording, self.held_out.get(recording, ())))
 
 
-def parts(blocks: Sequence[Unknown], vector: Any) -> list[Any]:
+class UnknownBlock(NamedTuple):
+    """What of an unknown decides the program: names of its values, where they stand, how many coordinates it has."""
+
+    names: tuple[str, ...]
+    place: Place | None
+    size: int
+
+
+Blocks = Sequence[Unknown] | Sequence[UnknownBlock]
+
+
+def parts(blocks: Blocks, vector: Any) -> list[Any]:
     """A vector cut into the coordinates of each block."""
     if not blocks:
         return []
@@ -121,10 +131,26 @@ def parts(blocks: Sequence[Unknown], vector: Any) -> list[Any]:
     return np.split(vector, cuts) if isinstance(vector, np.ndarray) else jnp.split(vector, cuts)
 
 
-def values_of(transforms: Sequence[Transform], blocks: Sequence[Unknown], vector: Any) -> list[Float[Array, " n"]]:
+def values_of(transforms: Sequence[Transform], blocks: Blocks, vector: Any) -> list[Float[Array, " n"]]:
     """The values of each block at a vector of coordinates; pure."""
     pieces = parts(blocks, vector)
     return [transform.values(piece) for transform, piece in zip(transforms, pieces, strict=True)]
+
+
+def by_name(blocks: Blocks, values: Sequence[Float[Array, " n"]]) -> dict[str, Array]:
+    """The single values of blocks by name; pure."""
+    return {name: value[i] for block, value in zip(blocks, values, strict=True) for i, name in enumerate(block.names)}
+
+
+def starts_of(blocks: Sequence[Unknown]) -> np.ndarray:
+    """The coordinates (p,) of the starts of blocks."""
+    return np.concatenate([np.zeros(0), *(block.first for block in blocks)])
+
+
+def bounds_of(blocks: Sequence[Unknown]) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and upper bounds (p,) of the coordinates of blocks."""
+    lower = np.concatenate([np.zeros(0), *(block.lower for block in blocks)])
+    return lower, np.concatenate([np.zeros(0), *(block.upper for block in blocks)])
 
 
 def unknowns_of(study: Study, models: Mapping[str, Model]) -> Unknowns:
@@ -146,13 +172,11 @@ def unknowns_of(study: Study, models: Mapping[str, Model]) -> Unknowns:
 
 def _refuse_shared_entries(study: Study, models: Mapping[str, Model]) -> None:
     """No two of what is free or tied may hold one number."""
-    every = [study.model, *models.values()]
-    owners: dict[str, str] = {}
+    taken: dict[str, str] = {}
     for path in (*study.parameters, *study.ties):
-        for entry in entries_of_path(parse_parameter(every, path)):
-            if entry in owners:
-                raise ModelError(f"parameters/{path}", f"what {owners[entry]} holds too", "one of them")
-            owners[entry] = path
+        other = taken_already([study.model, *models.values()], path, taken)
+        if other is not None:
+            raise ModelError(f"parameters/{path}", f"what {other} holds too", "one of them")
 
 
 def _asked(study: Study) -> dict[str, Parameter]:
@@ -188,7 +212,7 @@ def _unknown(
 
 def _model_with(model: Model, models: Mapping[str, Model], path: str) -> Model:
     """The model, or another of the study's if only that has the path."""
-    return next((m for m in (model, *models.values()) if has_place(m, Place(path, path))), model)
+    return next((m for m in (model, *models.values()) if has_parameter(m, path)), model)
 
 
 def _start(
@@ -212,9 +236,9 @@ def _start(
         if value is None:
             raise ModelError(f"parameters/{path}/start", "nothing", "a start, since the model gives no such value")
         return value.astype(float)
-    start = np.atleast_1d(np.asarray(parameter.start, float)).reshape(-1)
-    if start.size not in (1, size):
-        raise ModelError(f"parameters/{path}/start", f"{start.size} numbers", f"{size}")
+    start = np.asarray(parameter.start, float).reshape(-1)
+    if start.size != 1:
+        require_start(f"parameters/{path}/start", start, (size,))
     start = np.broadcast_to(start, size).copy()
     if not np.all(np.isfinite(start)):
         raise ModelError(f"parameters/{path}/start", repr(parameter.start), "finite numbers")

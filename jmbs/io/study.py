@@ -6,7 +6,6 @@ import copy
 import os
 import re
 from collections.abc import Callable, Iterable
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,12 +21,13 @@ from jmbs.identification import (
     Sensor,
     Study,
     conversion,
-    entries_of_path,
-    known_parameters,
+    in_order,
+    names_in_expressions,
     parse_expression,
     parse_output,
     parse_parameter,
     require_start,
+    taken_already,
 )
 from jmbs.io.config import check_schema, first_error
 from jmbs.io.config_error import ConfigError
@@ -49,7 +49,6 @@ from jmbs.simulation import Model, compile
 
 _NAMED_SECTIONS = ("sensors", "recordings")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_SENSOR_PARTS = ("gain", "bias", "delay", "noise")
 _NEUTRAL = {"gain": 1.0, "bias": 0.0, "delay": 0.0}
 _T = TypeVar("_T")
 
@@ -155,11 +154,9 @@ def _parameters(section: StudySection, models: dict[str, Model]) -> dict[str, Pa
 
 def _require_free(path: str, models: dict[str, Model], taken: dict[str, str]) -> None:
     """Refuses a path that is not known, or shares a number with another; fills `taken`, the path by single number."""
-    entries = entries_of_path(parse_parameter(models.values(), path))
-    other = next((taken[entry] for entry in entries if entry in taken), None)
+    other = taken_already(models.values(), path, taken)
     if other is not None:
         raise ModelError(path, f"{other} too, which holds the same number", "one of the two")
-    taken |= dict.fromkeys(entries, path)
 
 
 def _require_sound(path: str, given: ParameterSection, models: dict[str, Model]) -> None:
@@ -226,31 +223,20 @@ def _sensor_part(key: str, given: float | ParameterSection) -> float | Parameter
     return found
 
 
-def _known_names(section: StudySection, models: dict[str, Model]) -> list[str]:
-    """What expressions may hold, without indices."""
-    parameters = [path for model in models.values() for path in known_parameters(model)]
-    sensors = [f"sensors/{name}/{part}" for name in section.sensors for part in _SENSOR_PARTS]
-    return list(dict.fromkeys([*parameters, *sensors]))
-
-
 def _ties(section: StudySection, models: dict[str, Model]) -> dict[str, str]:
     """Ties in an order in which each follows from those before. Refuses unknown names, circles and free ones."""
-    known, taken = _known_names(section, models), {}
+    known, taken = names_in_expressions(models.values(), section.sensors), {}
     for path in section.parameters:
         _require_free(path, models, taken)
     before: dict[str, tuple[str, ...]] = {}
     for path, text in section.ties.items():
         _below("ties", lambda path=path: _require_free(path, models, taken))
         before[path] = _names(f"ties/{path}", text, known, models)
-    try:
-        order = TopologicalSorter(before).static_order()
-        return {path: section.ties[path] for path in order if path in section.ties}
-    except CycleError as error:
-        raise ModelError("ties", f"a circle of {', '.join(error.args[1])}", "values that follow from others") from None
+    return {path: section.ties[path] for path in in_order(before)}
 
 
 def _derived(section: StudySection, models: dict[str, Model]) -> dict[str, str]:
-    known = _known_names(section, models)
+    known = names_in_expressions(models.values(), section.sensors)
     for name, text in section.derived.items():
         _names(f"derived/{name}", text, known, models)
     return dict(section.derived)

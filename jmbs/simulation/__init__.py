@@ -7,6 +7,7 @@ from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
+from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.speed import measure_speed
@@ -36,6 +37,7 @@ __all__ = [
     "chosen_by_assembly",
     "continuous_quaternions",
     "is_successful",
+    "jmbs_version",
     "loops",
     "map_batch",
     "measure_speed",

@@ -215,8 +215,8 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array | Non
 
 
 @functools.cache
-def _version() -> str:
-    """Of jmbs. Looked up once: that reads files, which takes as long as a short run."""
+def jmbs_version() -> str:
+    """The version that is installed. Looked up once: that reads files, which takes as long as a short run."""
     try:
         return importlib.metadata.version("jmbs")
     except importlib.metadata.PackageNotFoundError:
@@ -234,7 +234,7 @@ def labels_of(model: Model, method: str, assembled: bool, events: tuple[str, ...
         joint_coordinates=layout.coordinates,
         method=method,
         config_json=model.config_json,
-        version=_version(),
+        version=jmbs_version(),
         constraints=constraints,
         output_units=tuple(output_units(model.dae).items()),
         storage_kinds=storage_kinds(model.dae),

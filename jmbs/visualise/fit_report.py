@@ -18,12 +18,11 @@ from jmbs.identification import (
     effort_text,
     error_text,
     interval_text,
-    jmbs_version,
     number_text,
     plain_values,
     whiteness,
 )
-from jmbs.simulation import Trajectory
+from jmbs.simulation import Trajectory, jmbs_version
 from jmbs.visualise.energy_account import account_section
 from jmbs.visualise.fit_plots import (
     correlation_figure,
