@@ -35,6 +35,14 @@ class State(eqx.Module):
         entries = {name: (junction, group) for name, junction, group in self.joints}
         return NamedValues("state", "joint", entries, lambda entry: self._coordinates(*entry))
 
+    @property
+    def v(self) -> Mapping[str, Array]:
+        """Refused with the way to them: velocities of joints follow from the joints' frames, which the model has.
+
+        Raises `ModelError`.
+        """
+        raise ModelError("state.v", "a state without its model", "model.view(state).v, which knows the joints' frames")
+
     def _coordinates(self, junction: str, group: AbstractGroup) -> Array:
         block, names = next((b, n) for b, n in zip(self.blocks, self.names, strict=True) if junction in n)
         lead = block.shape[: block.ndim - 1 - len(group.shape)]

@@ -67,3 +67,9 @@ def test_under_transformations(model):
 def test_wrong_names_are_refused_with_the_nearest(model):
     with pytest.raises(ModelError, match="state: found no joint 'elbo', .*the nearest known is elbow"):
         model.initial_state().q["elbo"]
+
+
+def test_velocities_of_joints_are_asked_of_the_model(model):
+    """A state has no frames of joints, so it says who does."""
+    with pytest.raises(ModelError, match=r"state\.v: found a state without its model, wanted model\.view\(state\)\.v"):
+        model.initial_state().v  # noqa: B018
