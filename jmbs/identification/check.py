@@ -11,7 +11,7 @@ import numpy as np
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.findings import Finding
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of, pose
+from jmbs.identification.problem import Experiment, FitProblem, pose
 from jmbs.identification.result import InvisibleDirection
 from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse
@@ -84,8 +84,7 @@ def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     recording, model = experiment.recording, experiment.member.model
     if model.settings.dt is None:
         return []
-    noise = deviations_of(problem.study, recording, experiment.outputs, problem.noise)
-    if not is_coarse(recording, model, experiment.outputs, noise):
+    if not is_coarse(recording, model, experiment.outputs, experiment.weights):
         return []
     message = (
         f"recordings/{recording.name}: found steps of {model.settings.dt:g} s whose error is no longer small beside"

@@ -36,7 +36,9 @@ def fingerprint(problem: FitProblem) -> str:
     return found.hexdigest()
 
 
-def save(file: Path, problem: FitProblem, position: Position, refits: int, noise: dict[str, float]) -> None:
+def save(
+    file: Path, problem: FitProblem, position: Position, refits: int, noise: dict[str, float], steps: list[float]
+) -> None:
     """Writes where a fit is, whole or not at all."""
     at, best = position.iterate, position.best
     with replacing(file) as partial, partial.open("wb") as stream:
@@ -52,6 +54,7 @@ def save(file: Path, problem: FitProblem, position: Position, refits: int, noise
             stage=np.array([position.stage, *position.before, position.start, refits]),
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
+            steps=np.array(steps),
         )
 
 
@@ -65,8 +68,8 @@ def _iterate(x: np.ndarray, numbers: np.ndarray, stopped: str) -> Iterate:
     return Iterate(x, damping, grows, int(taken), int(tries), cost, step, change, stopped)
 
 
-def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
-    """What `save` wrote: the study's fingerprint, the position, how often noise was estimated, and that noise.
+def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]:
+    """What `save` wrote: the study's fingerprint, the position, how often it went on from the end, noise, steps.
 
     Raises `ModelError` for a file that is none of these.
     """
@@ -78,8 +81,8 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float]]:
                 best = _iterate(found["best_x"], found["best"], str(found["best_stopped"]))
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
-            study = str(found["study"])
+            study, steps = str(found["study"]), found["steps"].tolist()
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
-    return study, Position(stage, at, (iterations, evaluations), start, best), refits, noise
+    return study, Position(stage, at, (iterations, evaluations), start, best), refits, noise, steps

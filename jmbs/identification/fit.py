@@ -18,7 +18,7 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.priors import prior_rows
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of, noise_given, pose
+from jmbs.identification.problem import Experiment, FitProblem, deviations_of, noise_given, of_steps, pose, with_steps
 from jmbs.identification.result import ChannelFit, Fit
 from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import (
@@ -89,9 +89,10 @@ class _Run:
     def begin(self, resume: bool) -> Position:
         if not resume or self.file is None or not self.file.exists():
             return self.at
-        of, position, self.refits, noise = checkpoints.load(self.file)
+        of, position, self.refits, noise, steps = checkpoints.load(self.file)
         if of != checkpoints.fingerprint(self.problem):
             raise ModelError("checkpoint", "one of another study", "the same study, or no --resume")
+        self.problem = of_steps(self.problem, dict(zip(self.problem.steps(), steps, strict=True)))
         if noise:
             self.take(noise)
         self.at = position
@@ -105,7 +106,9 @@ class _Run:
     def seen(self, position: Position, progress: Progress) -> None:
         self.at = position
         if self.file is not None:
-            checkpoints.save(self.file, self.original, position, self.refits, self.noise)
+            checkpoints.save(
+                self.file, self.original, position, self.refits, self.noise, list(self.problem.steps().values())
+            )
         if self.progress is not None:
             self.progress(progress)
 
@@ -125,12 +128,16 @@ class _Run:
         self.settle(position)
 
     def settle(self, position: Position) -> None:
-        """Goes on until the estimated noise is that of the residuals, of a fit with just that noise."""
+        """Goes on until the estimated noise is that of the residuals, of a fit with just that noise, and steps follow
+        the fitted motion, which may be livelier than that at the start."""
         while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
+            finer = with_steps(self.problem, position.iterate.x, self.problem.steps())
+            shorter = any(step < self.problem.steps()[name] for name, step in finer.steps().items())
+            self.problem = finer if shorter else self.problem
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
             before = {**{name: _deviation(self.problem, name) for name in noise}, **self.noise}
-            if all(abs(noise[name] / before[name] - 1) < SETTLED for name in noise):
+            if not shorter and all(abs(noise[name] / before[name] - 1) < SETTLED for name in noise):
                 break
             self.refits += 1
             self.take(noise)

@@ -12,13 +12,14 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
+from jmbs.identification.interpolation import ORDER
 from jmbs.identification.noise import noise_of
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
-from jmbs.identification.prediction import FitProgram, Member, prediction, residual_and_jacobian
+from jmbs.identification.prediction import FitProgram, Member, fitted_model, prediction, residual_and_jacobian
 from jmbs.identification.recording_inputs import with_recording_inputs
-from jmbs.identification.steps import chosen_step, fixed_method
+from jmbs.identification.steps import chosen_step, fixed_method, shortest_of
 from jmbs.identification.study import SENSOR_KEYS, Channel, Parameter, Recording, Study
 from jmbs.identification.ties import expressions_of
 from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, samples, starts_of, unknowns_of
@@ -43,6 +44,11 @@ class Experiment(NamedTuple):
     def outputs(self) -> dict[str, OutputName]:
         """What its channels measure, by sensor."""
         return dict(zip(self.program.sensors, self.program.outputs, strict=True))
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """One over the standard deviations of samples, zero where there is none, by sensor."""
+        return dict(zip(self.program.sensors, np.asarray(self.member.weights, float), strict=True))
 
 
 @dataclasses.dataclass
@@ -106,6 +112,10 @@ class FitProblem:
         n = len(experiment.recording.ts)
         return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
 
+    def steps(self) -> dict[str, float]:
+        """The step of each recording, s."""
+        return {e.recording.name: float(e.member.step) for e in self.experiments}
+
     def ends(self) -> dict[str, float]:
         """The last sample's time of each recording, s."""
         return {e.recording.name: float(np.max(e.recording.ts)) for e in self.experiments}
@@ -118,17 +128,58 @@ def pose(study: Study) -> FitProblem:
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
     ready = {r.name: with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
-    step = {}
-    for r in study.data:
-        step[r.name] = chosen_step(r, ready[r.name], outputs[r.name], deviations_of(study, r, outputs[r.name], noise))
-    shapes = _common_shapes(study, ready, step)
+    most = _most_samples(study, ready)
     experiments = []
     for recording in study.data:
-        model, (knots, n) = ready[recording.name], shapes[recording.name]
-        program = _program(study, recording, model, outputs[recording.name], unknowns, knots, ties)
-        member = _member(study, recording, model, program, unknowns, step[recording.name], n, noise)
+        model, n = ready[recording.name], most[recording.name]
+        program = _program(study, recording, model, outputs[recording.name], unknowns, ties)
+        member = _member(study, recording, model, program, unknowns, n, noise)
         experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
-    return FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
+    problem = FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
+    return with_steps(problem, unknowns.first)
+
+
+def with_steps(problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None) -> FitProblem:
+    """The problem with steps that follow the motion at `x`, none longer than `at_most` (s, by recording).
+
+    Raises `ModelError` where no step is short enough.
+    """
+    steps = {}
+    for e in problem.experiments:
+        name = e.recording.name
+        at = jnp.asarray(problem.local(e, x), e.member.model.dtype)
+        model = fitted_model(e.program, e.member, at)[0]
+        longest = None if at_most is None else at_most[name]
+        steps[name], runs = chosen_step(e.recording, model, e.outputs, e.weights, longest)
+        problem.counts.simulations += runs
+    return of_steps(problem, steps)
+
+
+def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
+    """The problem with given steps, s, by recording, or shorter ones where recordings share a program of more knots."""
+    kinds: dict[Any, list[Experiment]] = {}
+    for e in problem.experiments:
+        kinds.setdefault(_shared(problem.study, e.recording), []).append(e)
+    experiments = {}
+    for kind in kinds.values():
+        knots = max(_knots(e, steps[e.recording.name]) for e in kind)
+        for e in kind:
+            step = shortest_of(e.recording, e.member.model, steps[e.recording.name], knots)
+            member = dataclasses.replace(e.member, step=jnp.asarray(step, e.member.step.dtype))
+            program = dataclasses.replace(e.program, knots=knots)
+            experiments[e.recording.name] = e._replace(program=program, member=member)
+    return dataclasses.replace(problem, experiments=tuple(experiments[e.recording.name] for e in problem.experiments))
+
+
+def _shared(study: Study, recording: Recording) -> Any:
+    """What recordings of one program have in common."""
+    return id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
+
+
+def _knots(experiment: Experiment, step: float) -> int:
+    """How many ends of steps come to the last sample."""
+    span = float(np.max(experiment.recording.ts)) - experiment.member.model.settings.t0
+    return max(int(np.ceil(span / step * (1 - 1e-9))) + 1, ORDER)
 
 
 def _refuse_recordings(study: Study) -> None:
@@ -181,25 +232,16 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
     return found
 
 
-def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str, float]) -> dict[str, tuple[int, int]]:
-    """Knots and samples of each recording, the most among those that can share a program."""
-    kinds: dict[Any, list[str]] = {}
-    own = {}
+def _most_samples(study: Study, models: Mapping[str, Model]) -> dict[str, int]:
+    """Samples of each recording, the most among those that share a program. Raises `ModelError`."""
+    kinds: dict[Any, list[Recording]] = {}
     for recording in study.data:
-        model = models[recording.name]
-        span = float(np.max(recording.ts)) - model.settings.t0
-        if not span > 0:
-            found = f"a last sample at {np.max(recording.ts):g} s"
-            wanted = f"one after the start of the model, {model.settings.t0:g} s"
-            raise ModelError(f"recordings/{recording.name}", found, wanted)
-        own[recording.name] = max(int(np.ceil(span / step[recording.name] * (1 - 1e-9))) + 1, 8), len(recording.ts)
-        kind = id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
-        kinds.setdefault(kind, []).append(recording.name)
-    shapes = {}
-    for names in kinds.values():
-        most = tuple(max(own[name][i] for name in names) for i in range(2))
-        shapes |= {name: (most[0], most[1]) for name in names}
-    return shapes
+        kinds.setdefault(_shared(study, recording), []).append(recording)
+        start, last = models[recording.name].settings.t0, float(np.max(recording.ts))
+        if not last > start:
+            wanted = f"one after the start of the model, {start:g} s"
+            raise ModelError(f"recordings/{recording.name}", f"a last sample at {last:g} s", wanted)
+    return {r.name: max(len(other.ts) for other in kind) for kind in kinds.values() for r in kind}
 
 
 def _program(
@@ -208,7 +250,6 @@ def _program(
     model: Model,
     outputs: Mapping[str, OutputName],
     unknowns: Unknowns,
-    knots: int,
     expressions: Mapping[str, Expression],
 ) -> FitProgram:
     sensors = tuple(name for name in study.sensors if name in outputs)
@@ -217,7 +258,7 @@ def _program(
         (place_of(model, path), expression) for path, expression in expressions.items() if has_parameter(model, path)
     ]
     method = fixed_method(model)
-    return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), knots, method)
+    return FitProgram(tuple(outputs[name] for name in sensors), sensors, blocks, tuple(ties), ORDER, method)
 
 
 def _place_in(model: Model, block: Unknown) -> Place | None:
@@ -231,7 +272,6 @@ def _member(
     model: Model,
     program: FitProgram,
     unknowns: Unknowns,
-    step: float,
     n: int,
     noise: Mapping[str, float],
 ) -> Member:
@@ -248,7 +288,7 @@ def _member(
         for i, key in enumerate(SENSOR_KEYS):
             value = getattr(study.sensors[name], key)
             constants[row, i] = 0.0 if isinstance(value, Parameter) else value
-    arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, step, times, measured, weights, constants)]
+    arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, np.nan, times, measured, weights, constants)]
     transforms = tuple(block.transform for block in unknowns.of(recording.name))
     start, step_, times_, measured_, weights_, constants_ = arrays
     fixed = {path: jnp.asarray(value, dtype) for path, value in recording.set.items()}

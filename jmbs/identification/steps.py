@@ -13,8 +13,11 @@ from jmbs.identification.study import Input, Recording
 from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, simulate
 
-PART_OF_NOISE = 0.03
-"""What the error of the steps may be beside the standard deviation of a sample."""
+MOVES = 0.1
+"""By how much the errors of the steps may move an estimate, in standard errors: the root of their sum of squares over
+all samples of a channel, in standard deviations of these, is an upper bound of that."""
+ROUNDING = 100
+"""What is always allowed beside the largest value, in units of the precision of the model's numbers."""
 RELATIVE = 1e-5
 """What it may be beside the largest value, of what is not looked at itself (accelerations, reactions)."""
 LOOKED = 41
@@ -30,53 +33,77 @@ def fixed_method(model: Model) -> str:
 
 
 def chosen_step(
-    recording: Recording, model: Model, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
-) -> float:
-    """The step, s, for a recording: by halving, of runs of the model as it is, until halving changes little.
+    recording: Recording,
+    model: Model,
+    outputs: Mapping[str, OutputName],
+    weights: Mapping[str, np.ndarray],
+    longest: float | None = None,
+) -> tuple[float, int]:
+    """The step, s, for a recording, and how many runs told: by halving, of the model as it is, until that changes
+    little.
 
-    Inputs that are tables set the longest one, so that their kinks lie on the ends of steps. Raises `ModelError` where
-    no step is short enough.
+    **Arguments:** `weights` by channel, one over the standard deviation of each sample; `longest`, s, what is tried
+    first; None: what inputs that are tables want, so that their kinks lie on the ends of steps.
+
+    Raises `ModelError` where no step is short enough.
     """
     if model.settings.dt is not None:
-        return float(model.settings.dt)
+        return float(model.settings.dt), 0
     span = float(np.max(recording.ts)) - model.settings.t0
-    step = _longest(recording, span)
+    step = _longest(recording, span) if longest is None else longest
     ts = _looked_at(recording, model, step)
-    before = _seen(ts, model, outputs, noise, step)
+    before, runs = _seen(ts, model, outputs, weights, step), 1
     while step > SHORTEST * span:
-        after = _seen(ts, model, outputs, noise, step / 2)
+        runs += 1
+        after = _seen(ts, model, outputs, weights, step / 2)
         # What halving changes is nearly the whole error of a method of fourth order.
         if _agree(before, after):
-            return step
+            return step, runs
         step, before = step / 2, after
     wanted = "a motion that steps can follow; is the model at the start sound?"
     raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
 
 
 def is_coarse(
-    recording: Recording, model: Model, outputs: Mapping[str, OutputName], noise: Mapping[str, np.ndarray]
+    recording: Recording, model: Model, outputs: Mapping[str, OutputName], weights: Mapping[str, np.ndarray]
 ) -> bool:
-    """Whether the step that the model gives is too long beside the noise."""
+    """Whether the step that the model gives is too long beside the noise; `weights` as of `chosen_step`."""
     step = model.settings.dt
     assert step is not None
     ts = _looked_at(recording, model, step)
-    return not _agree(*(_seen(ts, model, outputs, noise, part * step) for part in (1.0, 0.5)))
+    return not _agree(*(_seen(ts, model, outputs, weights, part * step) for part in (1.0, 0.5)))
 
 
 def _agree(before: Sequence[tuple[np.ndarray, float]], after: Sequence[tuple[np.ndarray, float]]) -> bool:
     """Whether two runs differ by less than is allowed, as long as both of them last."""
     for (a, allowed), (b, _) in zip(after, before, strict=True):
         lasting = np.all(np.isfinite(a) & np.isfinite(b), axis=1)
-        if lasting.sum() < 2 or np.max(np.abs(a - b)[lasting]) > allowed:
+        if lasting.sum() < 2 or np.sqrt(np.mean((a - b)[lasting] ** 2)) > allowed:
             return False
     return True
 
 
+def shortest_of(recording: Recording, model: Model, step: float, knots: int) -> float:
+    """The shortest step that comes to the recording's end with so many knots, no longer than `step`: what a program of
+    more knots makes of them. Kinks of tables stay on the ends of steps; a step that the model gives stays too."""
+    if model.settings.dt is not None:
+        return step
+    span, spacing = float(np.max(recording.ts)) - model.settings.t0, _spacing(recording)
+    if not np.isfinite(spacing):
+        return min(step, span / (knots - 1))
+    within = np.floor((knots - 1) * spacing / span * (1 + 1e-9))
+    return min(step, spacing / within) if within > 0 else step
+
+
+def _spacing(recording: Recording) -> float:
+    """Between the times of the densest table among the inputs, s; infinite without one."""
+    tables = [value.times for value in recording.inputs.values() if isinstance(value, Input)]
+    return min((float(np.median(np.diff(times))) for times in tables), default=np.inf)
+
+
 def _longest(recording: Recording, span: float) -> float:
     """A part of the recording's length, or what the spacing of its inputs is a multiple of."""
-    tables = [value.times for value in recording.inputs.values() if isinstance(value, Input)]
-    spacing = min((float(np.median(np.diff(times))) for times in tables), default=np.inf)
-    longest = LONGEST * span
+    spacing, longest = _spacing(recording), LONGEST * span
     return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
 
 
@@ -91,14 +118,14 @@ def _seen(
     ts: np.ndarray,
     model: Model,
     outputs: Mapping[str, OutputName],
-    noise: Mapping[str, np.ndarray],
+    weights: Mapping[str, np.ndarray],
     step: float,
 ) -> list[tuple[np.ndarray, float]]:
     """What is compared, at LOOKED times, each with the error that is allowed of it."""
     run = simulate(model, ts=ts, dt=step, solver=fixed_method(model), audit=False, until={}, throw=False)
     shown = []
     for name, output in outputs.items():
-        owner, allowed = output.owner, PART_OF_NOISE * float(np.min(noise[name]))
+        owner, allowed = output.owner, MOVES / float(np.linalg.norm(weights[name]))
         if output.kind in ("q", "v", "position", "velocity", "angular_velocity"):
             shown.append((getattr(run, output.kind)[owner][(slice(None), *output.index)][:, None], allowed))
         elif output.kind == "gyro":
@@ -109,4 +136,9 @@ def _seen(
         else:
             every = [*run.v.values(), *run.velocity.values(), *run.angular_velocity.values()]
             shown += [(values, RELATIVE * max(float(np.nanmax(np.abs(values))), 1e-12)) for values in every]
-    return [(np.asarray(values), allowed) for values, allowed in shown]
+    return [(values := np.asarray(shows), max(allowed, _rounding(values))) for shows, allowed in shown]
+
+
+def _rounding(values: np.ndarray) -> float:
+    largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
+    return ROUNDING * float(np.finfo(values.dtype).eps) * largest

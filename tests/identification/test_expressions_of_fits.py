@@ -104,4 +104,4 @@ def test_a_models_own_step_that_is_too_long_is_told(step, coarse):
     model = experiment.member.model
     model = dataclasses.replace(model, settings=dataclasses.replace(model.settings, dt=step))
     outputs = {"q": experiment.program.outputs[0]}
-    assert is_coarse(experiment.recording, model, outputs, {"q": np.array([2e-3])}) == coarse
+    assert is_coarse(experiment.recording, model, outputs, {"q": np.full(300, 1 / 2e-3)}) == coarse
