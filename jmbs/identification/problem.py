@@ -124,10 +124,11 @@ def pose(study: Study) -> FitProblem:
     shapes = _common_shapes(study, ready, step)
     experiments = []
     for recording in study.data:
-        model, (knots, n) = ready[recording.name], shapes[recording.name]
-        program = _program(study, recording, model, outputs[recording.name], unknowns, knots, ties)
-        member = _member(study, recording, model, program, unknowns, step[recording.name], n, noise)
-        experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
+        model, shape = ready[recording.name], shapes[recording.name]
+        named = outputs[recording.name]
+        experiments.append(
+            experiment_of(study, recording, model, named, unknowns, ties, step[recording.name], shape, noise)
+        )
     return FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
 
 
@@ -138,15 +139,20 @@ def _refuse_recordings(study: Study) -> None:
     if not any(recording.role == "train" for recording in study.data):
         raise ModelError("recordings", f"{len(names)} recordings, none to be fitted", "one of role train at least")
     for recording in study.data:
-        where, size = f"recordings/{recording.name}", np.shape(recording.ts)
-        if recording.role not in ("train", "test"):
-            raise ModelError(f"{where}/role", repr(recording.role), "train or test")
-        if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
-            raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
-        for name in recording.channels:
-            if samples(recording, name).shape != size:
-                found = f"shape {samples(recording, name).shape}"
-                raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
+        refuse_recording(recording)
+
+
+def refuse_recording(recording: Recording) -> None:
+    """Raises `ModelError` for a recording that is none: its role, times, or channels of another length."""
+    where, size = f"recordings/{recording.name}", np.shape(recording.ts)
+    if recording.role not in ("train", "test"):
+        raise ModelError(f"{where}/role", repr(recording.role), "train or test")
+    if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
+        raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
+    for name in recording.channels:
+        if samples(recording, name).shape != size:
+            found = f"shape {samples(recording, name).shape}"
+            raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
 
 
 def recording_models(study: Study) -> dict[str, Model]:
@@ -187,12 +193,7 @@ def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str,
     own = {}
     for recording in study.data:
         model = models[recording.name]
-        span = float(np.max(recording.ts)) - model.settings.t0
-        if not span > 0:
-            found = f"a last sample at {np.max(recording.ts):g} s"
-            wanted = f"one after the start of the model, {model.settings.t0:g} s"
-            raise ModelError(f"recordings/{recording.name}", found, wanted)
-        own[recording.name] = max(int(np.ceil(span / step[recording.name] * (1 - 1e-9))) + 1, 8), len(recording.ts)
+        own[recording.name] = knots_of(recording, model, step[recording.name]), len(recording.ts)
         kind = id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
         kinds.setdefault(kind, []).append(recording.name)
     shapes = {}
@@ -200,6 +201,37 @@ def _common_shapes(study: Study, models: Mapping[str, Model], step: Mapping[str,
         most = tuple(max(own[name][i] for name in names) for i in range(2))
         shapes |= {name: (most[0], most[1]) for name in names}
     return shapes
+
+
+def knots_of(recording: Recording, model: Model, step: float) -> int:
+    """How many ends of steps there are from a model's start to the last sample. Raises `ModelError`."""
+    span = float(np.max(recording.ts)) - model.settings.t0
+    if not span > 0:
+        found = f"a last sample at {np.max(recording.ts):g} s"
+        wanted = f"one after the start of the model, {model.settings.t0:g} s"
+        raise ModelError(f"recordings/{recording.name}", found, wanted)
+    return max(int(np.ceil(span / step * (1 - 1e-9))) + 1, 8)
+
+
+def experiment_of(
+    study: Study,
+    recording: Recording,
+    model: Model,
+    outputs: Mapping[str, OutputName],
+    unknowns: Unknowns,
+    ties: Mapping[str, Expression],
+    step: float,
+    shape: tuple[int, int],
+    noise: Mapping[str, float],
+) -> Experiment:
+    """A recording as arrays of a `shape`, knots and samples, with its program.
+
+    **Arguments:** `model` with its inputs; `outputs`: what its channels measure; `step`, s.
+    """
+    knots, n = shape
+    program = _program(study, recording, model, outputs, unknowns, knots, ties)
+    member = _member(study, recording, model, program, unknowns, step, n, noise)
+    return Experiment(recording, program, member, unknowns.local(recording.name))
 
 
 def _program(
