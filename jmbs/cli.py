@@ -134,6 +134,18 @@ def _add_fit(commands: Any) -> None:
     how.add_argument("--check", action="store_true", help="only say what the data can show, in check.json: no fit")
     how.add_argument("--no-check", action="store_true", help="look at the data only, not at sensitivities, before it")
     fit.add_argument("--resume", action="store_true", help="go on from DIR/checkpoint.npz, to the same result")
+    fit.add_argument(
+        "--cross-validate",
+        action="store_true",
+        help="also fit without each recording in turn, and tell how well it is predicted",
+    )
+    fit.add_argument(
+        "--profile",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also fit along an unknown, for its interval by likelihood; may be repeated",
+    )
     report = {"action": argparse.BooleanOptionalAction, "default": True}
     fit.add_argument("--report", help="write report.html (default), or leave it out", **report)
     _add_cache(fit)

@@ -1,4 +1,4 @@
-"""What jmbs asks of JAX's compiler on a CPU: programs of few kernels, and vectors of full width.
+"""What jmbs asks of JAX's compiler on a CPU: programs of few kernels, and vectors of full width; and how long it takes.
 
 XLA calls one kernel per operation, which takes longer than an operation on few numbers does. It makes one kernel of a
 function that a program calls if the call says so. `one_kernel` says so, where such a kernel is possible.
@@ -6,11 +6,13 @@ function that a program calls if the call says so. `one_kernel` says so, where s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -67,6 +69,32 @@ def _tried() -> bool:
 def _ask(flags: Mapping[str, str]) -> None:
     given = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = " ".join([given, *(flag for name, flag in flags.items() if name not in given)]).strip()
+
+
+@contextlib.contextmanager
+def compile_clock() -> Iterator[Callable[[], float]]:
+    """Measures how long JAX traces, lowers and compiles in its context: a function that gives the seconds so far."""
+    spans: list[tuple[float, float]] = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        """Notes when JAX traced, lowered or compiled something; parts of a program are traced inside of it."""
+        if event.startswith("/jax/core/compile"):
+            spans.append((time.perf_counter() - duration_secs, time.perf_counter()))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield lambda: _length(spans)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+def _length(spans: list[tuple[float, float]]) -> float:
+    """How long the union of spans of time is."""
+    length, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        length += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return length
 
 
 def quick_to_compile(function: Callable | None = None, *, repeated: bool = False) -> Callable:

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmbs.errors import ModelError, printable
 
 if TYPE_CHECKING:
-    from jmbs.identification import Check, Fit, Input, Recording, Study
+    from jmbs.identification import Check, Fit, Input, Profile, Recording, Study
     from jmbs.simulation import Trajectory
 
 CONVERGED, NOT_CONVERGED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -28,6 +28,7 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
     from jmbs import identification
     from jmbs.io import CHECK_FILE, CHECKPOINT_FILE, FIT_FILES, check_directory, claimed, write_check
     from jmbs.simulation import waiting
+    from jmbs.visualise import write_check_figures
 
     if args.resume and args.out is None:
         raise ModelError("--resume", "no --out", "the folder of the fit that shall go on: --out DIR")
@@ -42,11 +43,18 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
             check = identification.check_fit(study, sensitivity=not args.no_check)
         write_check(check, folder / CHECK_FILE)
         print(identification.check_summary(check), flush=True)
+        troubles: list[str] = []
+        drawn: list[Path] = []
+        if args.check:
+            with waiting("drawing what was found"):
+                drawn = _attempt("its pictures", troubles, lambda: write_check_figures(check, folder))
+        for trouble in troubles:
+            complain(f"{folder}: the check is written, but {trouble}")
         if errors := sum(finding.severity == "error" for finding in check.findings):
             complain(f"{study.name}: {_counted(errors, 'error')} in the study or its data: nothing was fitted")
             return INPUT_WRONG
         if args.check:
-            print(f"\n{folder / CHECK_FILE}")
+            print("\n" + "\n".join(str(file) for file in (folder / CHECK_FILE, *drawn)))
             return CONVERGED
         return _estimate(args, study, check, folder, complain)
 
@@ -58,9 +66,12 @@ def _read(args: argparse.Namespace) -> Study:
 
     jax.config.update("jax_enable_x64", True)  # standard errors of small effects drown in the rounding of less
     try:
-        return io.load_study(args.config, args.set)
+        study = io.load_study(args.config, args.set)
     except OSError as error:
         raise ModelError(str(args.config), error.strerror or str(error), "a study that can be read") from error
+    if args.cross_validate:
+        study = dataclasses.replace(study, estimator=dataclasses.replace(study.estimator, cross_validation=True))
+    return study
 
 
 def _estimate(
@@ -78,8 +89,13 @@ def _estimate(
     files = write_fit(found, folder, force=True)
     troubles: list[str] = []
     files += _attempt("fitted.yaml", troubles, lambda: write_models(found, study, args.config.parent, folder))
-    files += _attempt("report.html", troubles, lambda: _write_report(args.report, found, study, folder, troubles))
+    profiles = _profiles(args.profile, found, troubles)
+    files += _attempt(
+        "report.html", troubles, lambda: _write_report(args.report, found, study, folder, profiles, troubles)
+    )
     print(found.summary())
+    for one in profiles:
+        print(one.summary())
     print(f"\n{folder}: {', '.join(str(file.relative_to(folder)) for file in files)}")
     for trouble in troubles:
         complain(f"{folder}: the fit is written, but {trouble}")
@@ -160,7 +176,20 @@ def _write_model(model: Any, source: Path, file: Path, note: str, study: Study) 
     return write_fitted(model, mechanism, file, [printable(note)], force=True, folder=source.parent)
 
 
-def _write_report(wanted: bool, fit: Fit, study: Study, folder: Path, troubles: list[str]) -> list[Path]:
+def _profiles(names: Sequence[str], fit: Fit, troubles: list[str]) -> list[Profile]:
+    """Profiles of the values that were asked for; what cannot have one is noted."""
+    from jmbs.simulation import waiting
+
+    found: list[Profile] = []
+    for name in names:
+        with waiting(f"fitting along {printable(name)}"):
+            _attempt(f"the profile of {name}", troubles, lambda name=name: found.append(fit.profile(name)) or [])
+    return found
+
+
+def _write_report(
+    wanted: bool, fit: Fit, study: Study, folder: Path, profiles: Sequence[Profile], troubles: list[str]
+) -> list[Path]:
     from jmbs.io import REPORT_FILE
     from jmbs.simulation import waiting
 
@@ -172,7 +201,7 @@ def _write_report(wanted: bool, fit: Fit, study: Study, folder: Path, troubles: 
     with waiting("running the fitted model with its energy account"):
         _attempt("its energy account", troubles, lambda: runs.append(account_run(fit, study)) or [])
     with waiting("drawing the report"):
-        fit.report(file, runs[0] if runs else None)
+        fit.report(file, runs[0] if runs else None, profiles)
     return [file]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -40,24 +39,15 @@ def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:
     """Simulate from the assembled initial state: trajectory, seconds to compile, seconds to run."""
     import jax
 
+    from jmbs.compiler import compile_clock
     from jmbs.simulation import chosen_by_assembly, waiting
-
-    compiling: list[tuple[float, float]] = []
-
-    def note(event: str, duration_secs: float, **_: str | int) -> None:
-        """Notes when JAX traced, lowered or compiled something; parts of a program are traced inside of it."""
-        if event.startswith("/jax/core/compile"):
-            compiling.append((time.perf_counter() - duration_secs, time.perf_counter()))
 
     with waiting("assembling the initial state"):
         state = model.initial_state()
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
+    with compile_clock() as compiled:
         start = time.perf_counter()
         trajectory = jax.block_until_ready(_simulate(model, state))
-        whole, compile_time = time.perf_counter() - start, _length(compiling)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
+        whole, compile_time = time.perf_counter() - start, compiled()
     labels = dataclasses.replace(trajectory.labels, assembled=chosen_by_assembly(model))
     return dataclasses.replace(trajectory, labels=labels), compile_time, whole - compile_time
 
@@ -71,15 +61,6 @@ def _simulate(model: Any, state: Any) -> Trajectory:
     except RunInterrupted as stop:
         with waiting("reading what was computed (interrupt once more to do without)"):
             return stop.trajectory()
-
-
-def _length(spans: list[tuple[float, float]]) -> float:
-    """How long the union of spans of time is."""
-    length, until = 0.0, -math.inf
-    for start, end in sorted(spans):
-        length += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return length
 
 
 def draw_plots(trajectory: Trajectory, directory: Path) -> tuple[list[Path], str]:

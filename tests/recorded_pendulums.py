@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.integrate
 
 import jmbs
-from jmbs.identification import Channel, Input, Parameter, Recording, Sensor, Study
+from jmbs.identification import (
+    Channel,
+    Check,
+    Fit,
+    Input,
+    Parameter,
+    Recording,
+    Sensor,
+    Study,
+    check_fit,
+    fit_study,
+)
 
 MASS, INERTIA, LENGTH, DAMPING, GRAVITY, NOISE = 1.3, 0.02, 0.4, 0.11, 9.81, 2e-3
 TRUTH = {"bob/mass": MASS, "bob/inertia[1,1]": INERTIA, "hinge/friction/viscous": DAMPING}
@@ -74,3 +87,21 @@ def study(names=("free", "driven"), seed: int = 0, noise: float | str = NOISE, *
         "initial/hinge/q": Parameter("measured", per="recording"),
     }
     return Study(jmbs.compile(mechanism()), data, parameters, {"q": Sensor("hinge/q", noise)}, **more)
+
+
+@functools.cache
+def _fitted() -> tuple[Study, Check, Fit]:
+    given = study(("free", "driven", "test"), derived={"rate": "hinge/friction/viscous / bob/mass"})
+    check = check_fit(given)
+    return given, check, fit_study(given, check=check)
+
+
+def fitted() -> tuple[Study, Fit]:
+    """Two recordings fitted and one held out, once for all tests of a process."""
+    given, _, fit = _fitted()
+    return given, fit
+
+
+def checked() -> Check:
+    """What was said of that study before it was fitted."""
+    return _fitted()[1]

@@ -1,6 +1,6 @@
 """Identification: from recorded motion to parameters with intervals."""
 
-from jmbs.identification.check import Check, check_fit
+from jmbs.identification.check import Check, Sensitivities, check_fit
 from jmbs.identification.data_findings import (
     before_start,
     increasing,
@@ -17,7 +17,14 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.fit import fit_study
 from jmbs.identification.fit_dataset import channel_rows
 from jmbs.identification.fit_record import as_json, check_record, fit_record, plain_values
-from jmbs.identification.fit_table import check_summary, effort_text, error_text, interval_text, number_text
+from jmbs.identification.fit_table import (
+    check_summary,
+    effort_text,
+    error_text,
+    has_robust_errors,
+    interval_text,
+    number_text,
+)
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import (
     ParameterPath,
@@ -28,6 +35,8 @@ from jmbs.identification.parameter_paths import (
     require_start,
     taken_already,
 )
+from jmbs.identification.predictions import PredictedChannel
+from jmbs.identification.profiles import Profile
 from jmbs.identification.residual_function import Residual, residual_function
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit, InvisibleDirection
@@ -50,9 +59,12 @@ __all__ = [
     "InvisibleDirection",
     "OutputName",
     "Parameter",
+    "PredictedChannel",
     "ParameterPath",
     "Prior",
+    "Profile",
     "Recording",
+    "Sensitivities",
     "Sensor",
     "Study",
     "before_start",
@@ -90,6 +102,7 @@ __all__ = [
     "effort_text",
     "error_text",
     "fit_record",
+    "has_robust_errors",
     "interval_text",
     "judged",
     "number_text",

@@ -5,19 +5,33 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from jmbs.compiler import compile_clock
 from jmbs.identification.data_findings import recording_findings
-from jmbs.identification.estimation import rows_of
+from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
-from jmbs.identification.problem import Experiment, FitProblem, pose
-from jmbs.identification.result import InvisibleDirection
+from jmbs.identification.problem import Experiment, FitProblem, deviations_of, pose
+from jmbs.identification.result import ChannelFit, InvisibleDirection
+from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
-from jmbs.identification.unknowns import samples, starts_of, unknowns_of
+from jmbs.identification.unknowns import coordinate_names, samples, starts_of, unknowns_of
+
+
+class Sensitivities(NamedTuple):
+    """What the samples of a channel at `ts` (n,), s, say of the unknowns.
+
+    `changes`: by unknown, by how many of its standard deviations a sample moves (n,) where the unknown moves by one of
+    its coordinates: its own size where it is fitted as a logarithm, else its start (`scaling`).
+    """
+
+    ts: np.ndarray
+    changes: Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +40,9 @@ class Check:
 
     **Arguments:** `findings`; `singular_values` (p,) and `invisible_directions` at the start; `no_effect`: names of
     unknowns that change nothing; `predicted_standard_errors` by name, None where not visible; `problem`: what was
-    checked, None where errors kept it from being posed; `seconds`.
+    checked, None where errors kept it from being posed; `seconds`, of which `compile_seconds` went into tracing and
+    compiling; `expected_seconds`: what the fit will about take, None where it was not tried; `channels` beside the
+    model at the start and `sensitivities` there, by recording and sensor.
     """
 
     findings: tuple[Finding, ...]
@@ -36,6 +52,10 @@ class Check:
     predicted_standard_errors: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     problem: FitProblem | None = None
     seconds: float = 0.0
+    compile_seconds: float = 0.0
+    expected_seconds: float | None = None
+    channels: Mapping[str, Mapping[str, ChannelFit]] = dataclasses.field(default_factory=dict)
+    sensitivities: Mapping[str, Mapping[str, Sensitivities]] = dataclasses.field(default_factory=dict)
 
     @property
     def status(self) -> str:
@@ -56,17 +76,31 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
         for recording in study.data:
             model = study.model if recording.model is None else recording.model
             findings += recording_findings(recording, study.sensors, model.settings.t0)
-    if any(finding.severity == "error" for finding in findings) or not sensitivity:
-        return Check(tuple(findings), seconds=time.perf_counter() - started)
-    problem = pose(study)
-    x = problem.unknowns.first
+    check = Check(tuple(findings))
+    with compile_clock() as compiled:
+        if sensitivity and check.status != "errors":
+            check = _at_start(pose(study), findings)
+        return dataclasses.replace(check, seconds=time.perf_counter() - started, compile_seconds=compiled())
+
+
+def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
+    """What is said of a study at the start of its model, after what was found before."""
+    x, channels = problem.unknowns.first, {}
     for experiment in problem.experiments:
-        findings += _steps(problem, experiment) + _at_start(problem, experiment, x)
-    residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
+        predicted = problem.predicted(experiment, problem.local(experiment, x))
+        channels[experiment.recording.name] = _beside(problem, experiment, predicted)
+        findings += _steps(problem, experiment) + _beside_the_model(problem, experiment, predicted)
+        findings += sampling_findings(problem, experiment, problem.local(experiment, x))
+    with compile_clock() as compiled:
+        started = time.perf_counter()
+        residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
+        evaluation = time.perf_counter() - started - compiled()
+    expected = evaluation * evaluations_expected(problem.study.estimator)
+    check = Check((), problem=problem, channels=channels, expected_seconds=expected)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
         findings.append(Finding("start_fails", "warning", message))
-        return Check(tuple(findings), problem=problem, seconds=time.perf_counter() - started)
+        return dataclasses.replace(check, findings=tuple(findings))
     found = sensitivity_of(problem, x, jacobian)
     idle = tuple(n for n, slope in zip(found.names, found.slopes, strict=True) if not _has_effect(found, slope))
     findings += [Finding("no_effect", "warning", f"{name} changes nothing that is measured") for name in idle]
@@ -74,9 +108,45 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
     for direction in directions:
         if set(direction.coefficients) - set(idle):
             findings.append(Finding("invisible_direction", "warning", f"the data do not show {direction.text}"))
-    errors = {name: e.standard_error for name, e in estimates_of(problem, found, x, len(residual)).items()}
-    seconds = time.perf_counter() - started
-    return Check(tuple(findings), found.singular_values, directions, idle, errors, problem, seconds)
+    return dataclasses.replace(
+        check,
+        findings=tuple(findings),
+        singular_values=found.singular_values,
+        invisible_directions=directions,
+        no_effect=idle,
+        predicted_standard_errors={
+            name: e.standard_error for name, e in estimates_of(problem, found, x, len(residual)).items()
+        },
+        sensitivities=_sensitivities(problem, jacobian),
+    )
+
+
+def _beside(problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray]) -> dict[str, ChannelFit]:
+    """The channels of a recording beside what the model shows."""
+    recording, found = experiment.recording, {}
+    noise = deviations_of(problem.study, recording, experiment.program.sensors, problem.noise)
+    for name, deviation in noise.items():
+        values = samples(recording, name)
+        seen = np.isfinite(values)
+        own = np.broadcast_to(deviation, values.shape)[seen]
+        found[name] = ChannelFit(np.asarray(recording.ts)[seen], values[seen], predicted[name][seen], own)
+    return found
+
+
+def _sensitivities(problem: FitProblem, jacobian: np.ndarray) -> dict[str, dict[str, Sensitivities]]:
+    """By recording and sensor what its samples say of each coordinate; rows as of `rows_of`."""
+    names, found, start = coordinate_names(problem.unknowns.blocks), {}, 0
+    for experiment in problem.training:
+        weights = np.asarray(experiment.member.weights)
+        own = jacobian[start : start + weights.size].reshape(*weights.shape, -1)
+        start += weights.size
+        found[experiment.recording.name] = {
+            sensor: Sensitivities(
+                np.asarray(experiment.member.times)[seen], {names[i]: rows[seen, i] for i in experiment.local}
+            )
+            for sensor, rows, seen in zip(experiment.program.sensors, own, weights > 0, strict=True)
+        }
+    return found
 
 
 def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
@@ -93,7 +163,9 @@ def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     return [Finding("coarse_steps", "warning", message, recording.name)]
 
 
-def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> list[Finding]:
+def _beside_the_model(
+    problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray]
+) -> list[Finding]:
     """What a recording says beside the model at the start."""
     recording, program = experiment.recording, experiment.program
     measured = {name: samples(recording, name) for name in program.sensors}
@@ -110,7 +182,6 @@ def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> lis
         blocks = unknowns_of(dataclasses.replace(problem.study, data=others), problem.models).of(recording.name)
         return problem.predicted(experiment, starts_of(blocks))
 
-    predicted = problem.predicted(experiment, problem.local(experiment, x))
     ts = np.asarray(recording.ts, float)
     return findings_at_start(
         recording.name, ts, measured, predicted, units, given=given, noise=noise, exchanged=exchanged

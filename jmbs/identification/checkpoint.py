@@ -30,8 +30,9 @@ def fingerprint(problem: FitProblem) -> str:
         found.update(repr((experiment.recording.name, experiment.recording.role, experiment.program)).encode())
         for leaf in jax.tree.leaves(experiment.member):
             found.update(np.ascontiguousarray(leaf).tobytes())
-    # More iterations may be asked for where there were too few.
-    found.update(repr(dataclasses.replace(problem.study.estimator, max_iterations=1)).encode())
+    # More iterations may be asked for where there were too few, and what is asked of the estimate afterwards.
+    asked = dataclasses.replace(problem.study.estimator, max_iterations=1, cross_validation=False)
+    found.update(repr(asked).encode())
     found.update(repr((dict(problem.study.ties), problem.study.seed)).encode())
     return found.hexdigest()
 

@@ -19,6 +19,8 @@ FIRST_HORIZON = 1 / 24
 GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
+USUAL_EVALUATIONS = 8
+"""Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
@@ -66,6 +68,11 @@ def horizons_of(estimator: Estimator) -> tuple[float, ...]:
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
     stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
     return (*(FIRST_HORIZON * GROWTH**i for i in range(stages)), 1.0)
+
+
+def evaluations_expected(estimator: Estimator) -> int:
+    """How many residuals with Jacobian a fit will about take."""
+    return USUAL_EVALUATIONS * len(horizons_of(estimator)) * estimator.starts
 
 
 def estimate(

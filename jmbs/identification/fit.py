@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -10,26 +11,34 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
+from jmbs.compiler import compile_clock
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
 from jmbs.identification.check import Check, check_fit
+from jmbs.identification.cross_validation import left_out_predictions, require_several
 from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, rows_of
 from jmbs.identification.findings import Finding
-from jmbs.identification.least_squares import Iterate, Limits, minimise
+from jmbs.identification.held_out import held_out_local
+from jmbs.identification.least_squares import Iterate
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import Experiment, FitProblem, deviations_of, noise_given, of_steps, pose, with_steps
+from jmbs.identification.quantities import study_model
+from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import ChannelFit, Fit
+from jmbs.identification.solution import Solution
 from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import (
     correlation_of,
     derived_of,
     estimates_of,
     invisible_directions,
+    quantile_of,
+    robust_sensitivity,
     sensitivity_of,
-    study_model,
+    with_robust_errors,
 )
-from jmbs.identification.unknowns import bounds_of, samples
+from jmbs.identification.unknowns import samples
 
 SETTLED = 1e-3
 """Estimated noise has settled when it changes by less than this part."""
@@ -57,23 +66,33 @@ def fit_study(
 
     Raises `ModelError`. Ctrl-C ends the fit with the best so far, status `interrupted`.
     """
+    require_several(study)
     started = time.perf_counter()
+    before = 0.0 if check is None else check.seconds
     check = check_fit(study) if check is None else check
     errors = [finding for finding in check.findings if finding.severity == "error"]
     if errors:
         raise ModelError("study", f"{len(errors)} errors, the first: {errors[0].message}", "data without errors")
-    problem = check.problem if check.problem is not None else pose(study)
-    compiling = time.perf_counter()
-    compiled = 0.0
-    run = _Run(problem, checkpoint, progress)
-    position = run.begin(resume)
-    try:
-        rows_of(run.problem, 1.0, pull=False)[0](position.iterate.x)
-        compiled = time.perf_counter() - compiling
-        run.to_the_end(position)
-    except KeyboardInterrupt:
-        run.interrupted = True
-    return _judged(run, check, started, compiled)
+    with compile_clock() as compiled:
+        problem = check.problem if check.problem is not None else pose(study)
+        run = _Run(problem, checkpoint, progress)
+        position = run.begin(resume)
+        try:
+            run.to_the_end(position)
+        except KeyboardInterrupt:
+            run.interrupted = True
+        fit = _judged(run, check)
+        seconds = {
+            "total": before + time.perf_counter() - started,
+            "compile": check.compile_seconds + compiled(),
+            "check": check.seconds,
+        }
+    counts = {
+        "simulations": problem.counts.simulations,
+        "jacobians": problem.counts.jacobians,
+        "iterations": iterations_before(run.at)[0],
+    }
+    return dataclasses.replace(fit, evaluations=counts, seconds=seconds)
 
 
 class _Run:
@@ -211,7 +230,7 @@ def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
     return dataclasses.replace(problem, experiments=tuple(experiments))
 
 
-def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
+def _judged(run: _Run, check: Check) -> Fit:
     problem, position = run.problem, run.at
     if run.interrupted and position.best is not None:
         position = run.at = dataclasses.replace(position, iterate=position.best)
@@ -245,17 +264,26 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
     heldout: dict[str, dict[str, ChannelFit]] = {}
     for experiment in problem.experiments:
         name, trained = experiment.recording.name, experiment.recording.role == "train"
-        local = problem.local(experiment, x) if trained else _held_out(problem, experiment, x)
+        local = problem.local(experiment, x) if trained else held_out_local(problem, experiment, x)
         at = jnp.asarray(local, experiment.member.model.dtype)
         models[name] = fitted_model(experiment.program, experiment.member, at)[0]
         shown = _channels(problem, experiment, problem.predicted(experiment, local), run)
         (channels if trained else heldout)[name] = shown
+    derived = derived_of(problem, found, x, degrees)
+    if sound and _is_coloured(channels, chi2, count) and study.estimator.loss == "squares":
+        robust = robust_sensitivity(problem, found, residual, jacobian)
+        parameters = with_robust_errors(parameters, estimates_of(problem, robust, x, degrees))
+        derived = with_robust_errors(derived, derived_of(problem, robust, x, degrees))
+    left_out = _left_out(run) if sound and study.estimator.cross_validation else {}
+    if study.estimator.cross_validation and len(left_out) < len(channels):
+        message = f"cross-validation was done for {len(left_out)} of {len(channels)} recordings only"
+        warnings.append(Finding("cross_validation", "warning", message))
     return Fit(
         name=study.name,
         status=status,
         message=message,
         parameters=parameters,
-        derived=derived_of(problem, found, x, degrees),
+        derived=derived,
         order=found.names,
         covariance=covariance,
         correlation=correlation_of(covariance),
@@ -267,17 +295,30 @@ def _judged(run: _Run, check: Check, started: float, compiled: float) -> Fit:
         chi2_per_degree=chi2,
         channels=channels,
         heldout=heldout,
-        evaluations={
-            "simulations": problem.counts.simulations,
-            "jacobians": problem.counts.jacobians,
-            "iterations": iterations_before(position)[0],
-        },
-        seconds={"total": time.perf_counter() - started, "compile": compiled, "check": check.seconds},
+        evaluations={},
+        seconds={},
         warnings=tuple(warnings),
         model=study_model(problem, jnp.asarray(x, study.model.dtype))[0],
         models=models,
         source=study.source,
+        cross_validation=left_out,
+        solution=Solution(problem, x, found, quantile_of(degrees), {**problem.noise, **run.noise}),
     )
+
+
+def _is_coloured(channels: Mapping[str, Mapping[str, ChannelFit]], chi2: float, count: int) -> bool:
+    """Whether residuals are correlated over time."""
+    residuals = {name: {s: one.whitened for s, one in sensors.items()} for name, sensors in channels.items()}
+    return any(found.code == NOT_WHITE for found in residual_findings(residuals, chi2, count))
+
+
+def _left_out(run: _Run) -> dict[str, dict[str, ChannelFit]]:
+    """Each training recording beside a fit of the others; those before an interrupt."""
+    found: dict[str, dict[str, ChannelFit]] = {}
+    with contextlib.suppress(KeyboardInterrupt):
+        for experiment, predicted in () if run.interrupted else left_out_predictions(run.problem, run.at.iterate.x):
+            found[experiment.recording.name] = _channels(run.problem, experiment, predicted, run)
+    return found
 
 
 def _status(run: _Run, sound: bool) -> tuple[str, str]:
@@ -318,23 +359,3 @@ def _channels(
         noise = np.broadcast_to(deviation, values.shape)[seen]
         found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], noise)
     return found
-
-
-def _held_out(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> np.ndarray:
-    """The local unknowns of a recording that was not fitted: its own ones from its first part, with their priors."""
-    ts = np.asarray(experiment.recording.ts)
-    window = float(ts[0] + problem.study.test_window * (ts[-1] - ts[0]))
-    blocks = problem.unknowns.held_out.get(experiment.recording.name, ())
-    local = problem.local(experiment, x)
-    if not blocks:
-        return local
-    shared, own = local[: len(experiment.local)], local[len(experiment.local) :]
-
-    def evaluate(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = problem.evaluate_one(experiment, np.concatenate([shared, part]), window)
-        more, derivative = prior_rows(blocks, part)
-        return np.concatenate([residual, more]), np.concatenate([jacobian[:, len(shared) :], derivative])
-
-    estimator = problem.study.estimator
-    limits = Limits(*bounds_of(blocks), most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
-    return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])

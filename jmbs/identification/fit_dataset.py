@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from jmbs.identification.result import ChannelFit, Fit
 
-_ESTIMATES = ("estimate", "start", "standard_error", "visible", "at_bound", "relative_to_prior", "unit", "kind")
+_ESTIMATES = (
+    *("estimate", "start", "standard_error", "standard_error_robust"),
+    *("visible", "at_bound", "relative_to_prior", "unit", "kind"),
+)
 _SAMPLES = ("measured", "predicted", "residual", "noise")
 
 

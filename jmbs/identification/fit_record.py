@@ -45,6 +45,7 @@ def fit_record(fit: Fit) -> dict[str, Any]:
         "chi2_per_degree": fit.chi2_per_degree,
         "residuals": _statistics(fit.channels),
         "heldout": _statistics(fit.heldout),
+        "cross_validation": _statistics(fit.cross_validation),
         "evaluations": fit.evaluations,
         "seconds": fit.seconds,
         "warnings": [finding_record(finding) for finding in fit.warnings],
@@ -61,6 +62,8 @@ def check_record(check: Check) -> dict[str, Any]:
         "invisible_directions": [dataclasses.asdict(found) for found in check.invisible_directions],
         "no_effect": check.no_effect,
         "predicted_standard_errors": check.predicted_standard_errors,
+        "expected_seconds": check.expected_seconds,
+        "seconds": {"total": check.seconds, "compile": check.compile_seconds},
     }
     return plain_values(record)
 

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 def fit_summary(fit: Fit) -> str:
     """Status, table of unknowns, what is invisible, residuals by channel and warnings; printable text."""
+    robust = ["robust"] if has_robust_errors(fit) else []
     parts = [
         f"{fit.name}: {fit.status}: {fit.message}",
-        columns([("parameter", "start", "estimate", "standard error", "95 % interval", "unit"), *_rows(fit)]),
+        columns([("parameter", "start", "estimate", "standard error", *robust, "95 % interval", "unit"), *_rows(fit)]),
         *(f"not visible: {direction.text}" for direction in fit.invisible_directions),
         columns([("residual of", "samples", "rms", "rms / noise", "lag 1"), *_residual_rows(fit)]),
+        held_out_text(fit),
         f"chi-squared per degree {number_text(fit.chi2_per_degree)}, {fit.samples} samples; {effort_text(fit)}",
         *(f"warning: {warning.message}" for warning in fit.warnings),
     ]
@@ -36,6 +38,11 @@ def check_summary(check: Check) -> str:
         expected = check.predicted_standard_errors.items()
         rows = [(path, "not visible" if error is None else f"{error:.2g}") for path, error in expected]
         lines.append(columns([("parameter", "expected standard error"), *rows]))
+    if check.expected_seconds is not None:
+        lines.append(
+            f"a fit will take about {check.expected_seconds:.2g} s; this took {check.seconds:.2g} s, "
+            f"{check.compile_seconds:.2g} s of it for compiling, which stays"
+        )
     words = {"errors": "there are errors: no fit", "warnings": "there are warnings", "clean": "nothing is wrong"}
     return printable_lines("\n".join([*lines, f"check: {words[check.status]}"]))
 
@@ -84,32 +91,44 @@ def printable_lines(text: str) -> str:
     )
 
 
+def has_robust_errors(fit: Fit) -> bool:
+    """Whether robust standard errors stand beside the others."""
+    return any(one.standard_error_robust is not None for one in (*fit.parameters.values(), *fit.derived.values()))
+
+
+def held_out_text(fit: Fit) -> str:
+    """How well what was not fitted is predicted, in words."""
+    channels = [
+        one for found in (fit.heldout, fit.cross_validation) for sensors in found.values() for one in sensors.values()
+    ]
+    if not channels:
+        return "held out: nothing, so nothing says how the model predicts (role: test, or cross_validation)"
+    known = [one.rms_over_noise for one in channels if np.isfinite(one.rms_over_noise)]
+    worst = f"{max(known):.3g} noises at worst" if len(known) == len(channels) else "not everywhere"
+    return f"held out: predicted to {worst}, in {len(channels)} channel{'' if len(channels) == 1 else 's'}"
+
+
 def _rows(fit: Fit) -> list[tuple[str, ...]]:
-    rows = []
+    rows, robust = [], has_robust_errors(fit)
+
+    def errors(one: Estimate | DerivedEstimate) -> tuple[str, ...]:
+        beside = "-" if one.standard_error_robust is None else f"{one.standard_error_robust:.2g}"
+        return (error_text(one), *([beside] if robust else []), interval_text(one.interval))
+
     for path, one in fit.parameters.items():
         name = path + (" (at its bound)" if one.at_bound else "") + (" (tied)" if one.kind == "tied" else "")
-        errors = error_text(one), interval_text(one.interval)
-        rows.append((name, number_text(one.start), number_text(one.estimate), *errors, one.unit))
+        rows.append((name, number_text(one.start), number_text(one.estimate), *errors(one), one.unit))
     for name, one in fit.derived.items():
-        rows.append(
-            (
-                f"{name} = {one.expression}",
-                "",
-                number_text(one.estimate),
-                error_text(one),
-                interval_text(one.interval),
-                "",
-            )
-        )
+        rows.append((f"{name} = {one.expression}", "", number_text(one.estimate), *errors(one), ""))
     return rows
 
 
 def _residual_rows(fit: Fit) -> list[tuple[str, ...]]:
     rows = []
-    for held, channels in ((False, fit.channels), (True, fit.heldout)):
+    for what, channels in (("", fit.channels), (" (held out)", fit.heldout), (" (left out)", fit.cross_validation)):
         for recording, sensors in channels.items():
             for sensor, one in sensors.items():
-                rows.append(_residual_row(f"{recording}/{sensor}" + (" (held out)" if held else ""), one))
+                rows.append(_residual_row(f"{recording}/{sensor}{what}", one))
     return rows
 
 

@@ -128,13 +128,11 @@ def pose(study: Study) -> FitProblem:
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
     ready = {r.name: with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
-    most = _most_samples(study, ready)
+    most = _most_samples(study)
     experiments = []
     for recording in study.data:
-        model, n = ready[recording.name], most[recording.name]
-        program = _program(study, recording, model, outputs[recording.name], unknowns, ties)
-        member = _member(study, recording, model, program, unknowns, n, noise)
-        experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
+        model, named, n = ready[recording.name], outputs[recording.name], most[recording.name]
+        experiments.append(experiment_of(study, recording, model, named, unknowns, ties, n, noise))
     problem = FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
     return with_steps(problem, unknowns.first)
 
@@ -162,12 +160,8 @@ def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
         kinds.setdefault(_shared(problem.study, e.recording), []).append(e)
     experiments = {}
     for kind in kinds.values():
-        knots = max(_knots(e, steps[e.recording.name]) for e in kind)
-        for e in kind:
-            step = shortest_of(e.recording, e.member.model, steps[e.recording.name], knots)
-            member = dataclasses.replace(e.member, step=jnp.asarray(step, e.member.step.dtype))
-            program = dataclasses.replace(e.program, knots=knots)
-            experiments[e.recording.name] = e._replace(program=program, member=member)
+        knots = max(knots_of(e, steps[e.recording.name]) for e in kind)
+        experiments |= {e.recording.name: stepped(e, steps[e.recording.name], knots) for e in kind}
     return dataclasses.replace(problem, experiments=tuple(experiments[e.recording.name] for e in problem.experiments))
 
 
@@ -176,8 +170,15 @@ def _shared(study: Study, recording: Recording) -> Any:
     return id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
 
 
-def _knots(experiment: Experiment, step: float) -> int:
-    """How many ends of steps come to the last sample."""
+def stepped(experiment: Experiment, step: float, knots: int) -> Experiment:
+    """The experiment with so many knots, and steps of `step`, s, or shorter ones where there are more than it wants."""
+    step = shortest_of(experiment.recording, experiment.member.model, step, knots)
+    member = dataclasses.replace(experiment.member, step=jnp.asarray(step, experiment.member.step.dtype))
+    return experiment._replace(program=dataclasses.replace(experiment.program, knots=knots), member=member)
+
+
+def knots_of(experiment: Experiment, step: float) -> int:
+    """How many ends of steps there are from a model's start to the last sample."""
     span = float(np.max(experiment.recording.ts)) - experiment.member.model.settings.t0
     return max(int(np.ceil(span / step * (1 - 1e-9))) + 1, ORDER)
 
@@ -189,15 +190,20 @@ def _refuse_recordings(study: Study) -> None:
     if not any(recording.role == "train" for recording in study.data):
         raise ModelError("recordings", f"{len(names)} recordings, none to be fitted", "one of role train at least")
     for recording in study.data:
-        where, size = f"recordings/{recording.name}", np.shape(recording.ts)
-        if recording.role not in ("train", "test"):
-            raise ModelError(f"{where}/role", repr(recording.role), "train or test")
-        if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
-            raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
-        for name in recording.channels:
-            if samples(recording, name).shape != size:
-                found = f"shape {samples(recording, name).shape}"
-                raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
+        refuse_recording(recording)
+
+
+def refuse_recording(recording: Recording) -> None:
+    """Raises `ModelError` for a recording that is none: its role, times, or channels of another length."""
+    where, size = f"recordings/{recording.name}", np.shape(recording.ts)
+    if recording.role not in ("train", "test"):
+        raise ModelError(f"{where}/role", repr(recording.role), "train or test")
+    if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
+        raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
+    for name in recording.channels:
+        if samples(recording, name).shape != size:
+            found = f"shape {samples(recording, name).shape}"
+            raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
 
 
 def recording_models(study: Study) -> dict[str, Model]:
@@ -232,16 +238,35 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
     return found
 
 
-def _most_samples(study: Study, models: Mapping[str, Model]) -> dict[str, int]:
-    """Samples of each recording, the most among those that share a program. Raises `ModelError`."""
+def _most_samples(study: Study) -> dict[str, int]:
+    """Samples of each recording, the most among those that share a program."""
     kinds: dict[Any, list[Recording]] = {}
     for recording in study.data:
         kinds.setdefault(_shared(study, recording), []).append(recording)
-        start, last = models[recording.name].settings.t0, float(np.max(recording.ts))
-        if not last > start:
-            wanted = f"one after the start of the model, {start:g} s"
-            raise ModelError(f"recordings/{recording.name}", f"a last sample at {last:g} s", wanted)
     return {r.name: max(len(other.ts) for other in kind) for kind in kinds.values() for r in kind}
+
+
+def experiment_of(
+    study: Study,
+    recording: Recording,
+    model: Model,
+    outputs: Mapping[str, OutputName],
+    unknowns: Unknowns,
+    ties: Mapping[str, Expression],
+    n: int,
+    noise: Mapping[str, float],
+) -> Experiment:
+    """A recording as arrays of `n` samples or more with its program; `stepped` gives it its steps. Raises `ModelError`.
+
+    **Arguments:** `model` with its inputs; `outputs`: what its channels measure.
+    """
+    start, last = model.settings.t0, float(np.max(recording.ts))
+    if not last > start:
+        wanted = f"one after the start of the model, {start:g} s"
+        raise ModelError(f"recordings/{recording.name}", f"a last sample at {last:g} s", wanted)
+    program = _program(study, recording, model, outputs, unknowns, ties)
+    member = _member(study, recording, model, program, unknowns, n, noise)
+    return Experiment(recording, program, member, unknowns.local(recording.name))
 
 
 def _program(

@@ -15,6 +15,7 @@ from jmbs.identification.findings import Finding
 if TYPE_CHECKING:
     from jmbs.identification.result import Fit
 
+NOT_WHITE = "residuals_not_white"
 MOST_LAGS = 40
 FEWEST_SAMPLES = 20
 """Below these a channel is not judged."""
@@ -125,9 +126,10 @@ def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float) 
         f"recordings/{recording}/{sensor}: residuals are not white: autocorrelation {tests.autocorrelation[0]:.2g} "
         f"from one sample to the next (95 % of noise: within {tests.band:.2g}), {tests.runs} runs of one sign where "
         f"noise has {tests.expected_runs:.0f}; the model lacks something that shows there, "
-        "and standard errors are too small"
+        f"and standard errors are too {'small' if tests.autocorrelation[0] > 0 else 'large'}: standard_error_robust "
+        "allows for it"
     )
-    return Finding("residuals_not_white", "warning", message, recording, sensor)
+    return Finding(NOT_WHITE, "warning", message, recording, sensor)
 
 
 def _misfit(chi2_per_degree: float, samples: int) -> tuple[Finding, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jmbs.errors import ModelError
 from jmbs.files import write_text
 from jmbs.identification.findings import Finding
 from jmbs.identification.fit_record import as_json, fit_record
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from jmbs.identification.predictions import PredictedChannel
+    from jmbs.identification.profiles import Profile
+    from jmbs.identification.solution import Solution
+    from jmbs.identification.study import Recording
+
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
@@ -29,7 +35,7 @@ class Estimate:
 
     **Arguments:** `estimate`, `start`; `kind`: `model`, `sensor`, `initial` or `tied`; `visible`: whether the data show
     it, else `standard_error` and the 95 % `interval` are None; `at_bound`; `relative_to_prior`: standard error over
-    that of its prior, None without.
+    that of its prior, None without; `standard_error_robust`: where residuals are not white, the one that allows for it.
     """
 
     estimate: float
@@ -41,17 +47,19 @@ class Estimate:
     interval: tuple[float, float] | None
     at_bound: bool = False
     relative_to_prior: float | None = None
+    standard_error_robust: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class DerivedEstimate:
-    """The value of an expression of unknowns, with its standard error by the delta method."""
+    """The value of an expression of unknowns, with its standard error by the delta method; others as of `Estimate`."""
 
     estimate: float
     expression: str
     visible: bool
     standard_error: float | None
     interval: tuple[float, float] | None
+    standard_error_robust: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,10 +150,12 @@ class Fit:
       columns are NaN where an unknown is not visible; tied ones follow after them.
     - `scaling` (p,), `singular_values` (p,), `invisible_directions`: of the whitened Jacobian in scaled unknowns.
     - `noise`: by sensor, `given` (or None) and `estimated`; `samples`; `chi2_per_degree`.
-    - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out.
-    - `evaluations`: how many `simulations`, `jacobians`, `iterations`; `seconds`: `total`, `compile`, `check`.
+    - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out;
+      `cross_validation`: of each training recording by a fit of the others, where that was asked for.
+    - `evaluations`: how many `simulations`, `jacobians`, `iterations`; `seconds`: `total`, and in it `compile` (tracing
+      and compiling, in the check too) and `check`.
     - `model`: the fitted one; `models`: by recording, with what holds in it.
-    - `source`: the study as it was written.
+    - `source`: the study as it was written; `solution`: what `predict` and `profile` go on from.
     """
 
     name: str
@@ -170,6 +180,8 @@ class Fit:
     model: Model
     models: Mapping[str, Model]
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    cross_validation: Mapping[str, Mapping[str, ChannelFit]] = dataclasses.field(default_factory=dict)
+    solution: Solution | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def residuals(self) -> Mapping[str, Mapping[str, ChannelFit]]:
@@ -185,6 +197,32 @@ class Fit:
         """What was found, as a table to print."""
         return fit_summary(self)
 
+    def predict(self, recording: Recording) -> dict[str, PredictedChannel]:
+        """What the sensors would show at the times of a recording, by name, with standard deviations (delta method).
+
+        The recording brings its inputs, `set` and model. With channels, its own unknowns (initial values) are estimated
+        from their first part (`test_window`), as of a held-out recording; without, they are the model's. One that was
+        fitted keeps those of the fit. Raises `ModelError`.
+        """
+        from jmbs.identification.predictions import predict_recording
+
+        return predict_recording(self._solution("predict"), recording)
+
+    def profile(self, name: str, n: int = 15, span: float = 3.0) -> Profile:
+        """Chi-squared along an unknown, tied or derived value, all others fitted again, and its likelihood interval.
+
+        **Arguments:** `n`: points, the estimate among them; `span`: how far to each side, in standard errors. Raises
+        `ModelError` for what is none of these, and for what the data do not show.
+        """
+        from jmbs.identification.profiles import profile_of
+
+        return profile_of(self._solution("profile"), name, n, span)
+
+    def _solution(self, what: str) -> Solution:
+        if self.solution is None or self.status == "diverged":
+            raise ModelError(what, f"a fit that is {self.status}, without an estimate", "one that jmbs.fit has found")
+        return self.solution
+
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes `fit.json`, schema jmbs-fit-result/1; replaces what is there."""
         write_text(Path(path), as_json(fit_record(self)))
@@ -195,11 +233,18 @@ class Fit:
 
         return fit_dataset(self)
 
-    def report(self, path: str | os.PathLike[str], trajectory: Trajectory | None = None) -> None:
-        """Writes a page in HTML, complete in one file; `trajectory`: a run of the fitted model, for its energies."""
+    def report(
+        self, path: str | os.PathLike[str], trajectory: Trajectory | None = None, profiles: Iterable[str | Profile] = ()
+    ) -> None:
+        """Writes a page in HTML, complete in one file.
+
+        **Arguments:** `trajectory`: a run of the fitted model, for its energies; `profiles`: names of values, or
+        profiles, that it shows too.
+        """
         from jmbs.visualise import write_fit_report
 
-        write_fit_report(self, path, trajectory)
+        found = [self.profile(one) if isinstance(one, str) else one for one in profiles]
+        write_fit_report(self, path, trajectory, found)
 
     def plot_trajectories(self, recordings: Iterable[str] | None = None) -> Figure:
         """What was measured beside the model, a panel for each channel; `recordings`: those, None for all."""

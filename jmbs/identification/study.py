@@ -119,6 +119,7 @@ class Estimator:
     - `starts`: how many starts; those beyond the first are drawn around it.
     - `segments`: of each recording in multiple shooting; `trajectory`: the smooth motion of inverse dynamics, a
       `basis`, `fourier` with `period` (s) and `harmonics` or `spline` with `cutoff` (Hz). None: by default.
+    - `cross_validation`: also fit without each training recording in turn, from the estimate on, and predict it.
     """
 
     method: str = "shooting"
@@ -130,6 +131,7 @@ class Estimator:
     starts: int = 1
     segments: int | None = None
     trajectory: Mapping[str, Any] | None = None
+    cross_validation: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
-from jaxtyping import Array, Float
 
-from jmbs.identification.expressions import Expression
 from jmbs.identification.least_squares import is_invisible
-from jmbs.identification.parameter_paths import has_parameter
-from jmbs.identification.places import place_of, unit_of, value_at, with_places
-from jmbs.identification.prediction import value_of, with_ties
+from jmbs.identification.places import unit_of, value_at
 from jmbs.identification.problem import FitProblem
+from jmbs.identification.quantities import expression_of, is_logarithmic, place_of_tie, unit_in
 from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
-from jmbs.identification.study import SENSOR_KEYS, Parameter, models_of
+from jmbs.identification.robust import robust_covariance
 from jmbs.identification.transforms import LinearTransform
 from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import Unknown, by_name, parts, values_of
-from jmbs.simulation import Model
+from jmbs.identification.unknowns import Unknown, parts
 
 CONFIDENCE = 0.95
 VISIBLE = 1e-3
@@ -59,6 +55,17 @@ class Sensitivity(NamedTuple):
         """The standard error of such a quantity, None where it is not visible."""
         return float(np.sqrt(max(slope @ self.covariance @ slope, 0.0))) if self.is_visible(slope) else None
 
+    def errors(self, slopes: np.ndarray) -> np.ndarray:
+        """Standard errors (m,) of one quantity at m times, whose derivatives (m, p) are given; NaN where not visible.
+
+        What hardly moves beside the largest is judged by that, for rounding has no direction.
+        """
+        length = np.linalg.norm(slopes, axis=1)
+        along = np.linalg.norm(slopes @ self.directions[self.invisible].T, axis=1)
+        seen = along <= VISIBLE * np.maximum(length, VISIBLE * np.max(length, initial=0.0))
+        variance = np.einsum("mi,ij,mj->m", slopes, self.covariance, slopes)
+        return np.where(seen, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+
 
 def sensitivity_of(problem: FitProblem, x: np.ndarray, jacobian: np.ndarray) -> Sensitivity:
     """See `Sensitivity`; `jacobian` (m, p) by coordinates at `x`, rows of priors included."""
@@ -82,6 +89,25 @@ def sensitivity_of(problem: FitProblem, x: np.ndarray, jacobian: np.ndarray) -> 
     return Sensitivity(tuple(names), np.array(values), np.array(scaling), slopes, s, Vt, invisible, seen.T @ seen)
 
 
+def robust_sensitivity(
+    problem: FitProblem, sensitivity: Sensitivity, residual: np.ndarray, jacobian: np.ndarray
+) -> Sensitivity:
+    """The same with the covariance that holds where residuals are correlated over time; rows as of `rows_of`."""
+    seen = ~sensitivity.invisible
+    directions, values = sensitivity.directions[seen], sensitivity.singular_values[seen]
+    return sensitivity._replace(covariance=robust_covariance(problem, residual, jacobian, directions, values))
+
+
+Estimates = TypeVar("Estimates", Estimate, DerivedEstimate)
+
+
+def with_robust_errors(found: Mapping[str, Estimates], robust: Mapping[str, Estimates]) -> dict[str, Estimates]:
+    """Estimates with the standard errors of others beside their own."""
+    return {
+        name: dataclasses.replace(one, standard_error_robust=robust[name].standard_error) for name, one in found.items()
+    }
+
+
 def scale_of(block: Unknown, value: np.ndarray) -> np.ndarray:
     """What changes of a block's values are counted in: what a coordinate of one is."""
     if isinstance(block.transform, LinearTransform):
@@ -92,7 +118,7 @@ def scale_of(block: Unknown, value: np.ndarray) -> np.ndarray:
 
 def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int) -> dict[str, Estimate]:
     """By name all estimates, with intervals by Student's t at that many degrees of freedom; tied ones last."""
-    quantile = _quantile(degrees)
+    quantile = quantile_of(degrees)
     found: dict[str, Estimate] = {}
     row = 0
     blocks = problem.unknowns.blocks
@@ -110,38 +136,31 @@ def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, d
     for path, expression in problem.ties.items():
         value, slope = expression_of(problem, x, expression)
         error = sensitivity.error(slope)
-        interval = None if error is None else _around(value, quantile * error)
-        model = next(m for m in models_of(problem.study) if has_parameter(m, path))
-        place = place_of(model, path)
+        interval = None if error is None else around(value, quantile * error, is_logarithmic(problem, path))
+        model, place = place_of_tie(problem, path)
         own = value_at(model, place)
         start = value if own is None else float(own[0])
         found[path] = Estimate(value, start, unit_of(model, place), "tied", error is not None, error, interval)
     return found
 
 
-def unit_in(problem: FitProblem, block: Unknown) -> str:
-    """The unit of a block's values: a sensor's bias has that of its output."""
-    if block.unit or block.kind != "sensor":
-        return block.unit
-    sensor = block.path.split("/")[1]
-    for experiment in problem.experiments:
-        if sensor in experiment.outputs:
-            return experiment.outputs[sensor].unit
-    return ""
-
-
-def _quantile(degrees: int) -> float:
+def quantile_of(degrees: int) -> float:
+    """Of Student's t: how many standard errors to each side an interval reaches."""
     return float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, max(degrees, 1)))
 
 
-def _around(value: float, wide: float) -> tuple[float, float]:
+def around(value: float, wide: float, positive: bool = False) -> tuple[float, float]:
+    """The interval about a value; that of its logarithm, mapped back, where it is positive whatever happens."""
+    if positive and value > 0:
+        factor = float(np.exp(wide / value))
+        return value / factor, value * factor
     return value - wide, value + wide
 
 
 def _interval(block: Unknown, piece: np.ndarray, i: int, value: float, wide: float) -> tuple[float, float]:
     """Through the transform where it is one of a single coordinate, so that what is positive stays so."""
     if not block.transform.entrywise:
-        return _around(value, wide)
+        return around(value, wide)
     derivative = np.diag(transform_jacobian(block.transform, piece))[i]
     change = np.zeros(len(piece))
     change[i] = wide / abs(float(derivative))
@@ -160,61 +179,16 @@ def _prior_error(block: Unknown, value: float) -> float:
     return block.prior.std * (abs(value) if block.prior.log else 1.0)
 
 
-def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict[str, Array]]:
-    """The study's model at coordinates, with what is tied, and all values by name; pure. Initial values that are
-    unknown per recording stay as they were."""
-    blocks, model = problem.unknowns.blocks, problem.study.model
-    values = values_of([block.transform for block in blocks], blocks, x)
-    named = _sensor_values(problem) | by_name(blocks, values)
-    placed = {
-        block.place: value
-        for block, value in zip(blocks, values, strict=True)
-        if block.place is not None and block.recording is None and has_parameter(model, block.path)
-    }
-    ties = [(place_of(model, path), e) for path, e in problem.ties.items() if has_parameter(model, path)]
-    fitted, tied, _ = with_ties(with_places(model, placed)[0], ties, named)
-    return fitted, named | tied
-
-
-def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
-    """The value of an expression at coordinates (p,), and its derivative by them.
-
-    Its paths are unknowns by name, or else what the study's model has where the unknowns and ties hold.
-    """
-
-    def value(coordinates: Float[Array, " p"]) -> Array:
-        return value_of(expression, *study_model(problem, coordinates))
-
-    at = jnp.asarray(x, problem.study.model.dtype)
-    if not at.size:
-        return float(value(at)), np.zeros(0)
-    found, gradient = jax.value_and_grad(value)(at)
-    return float(found), np.asarray(gradient, float)
-
-
-def _sensor_values(problem: FitProblem) -> dict[str, Any]:
-    """What is known of sensors, by path."""
-    found: dict[str, Any] = {}
-    for name, sensor in problem.study.sensors.items():
-        for key in SENSOR_KEYS:
-            if not isinstance(value := getattr(sensor, key), Parameter):
-                found[f"sensors/{name}/{key}"] = jnp.asarray(value, problem.study.model.dtype)
-        noise = problem.noise.get(name) if isinstance(sensor.noise, str) else sensor.noise
-        if noise is not None:
-            found[f"sensors/{name}/noise"] = jnp.asarray(noise, problem.study.model.dtype)
-    return found
-
-
 def derived_of(
     problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, degrees: int
 ) -> dict[str, DerivedEstimate]:
     """What a study derives, with standard errors by the delta method."""
-    quantile = _quantile(degrees)
+    quantile = quantile_of(degrees)
     found = {}
     for name, expression in problem.derived.items():
         value, slope = expression_of(problem, x, expression)
         error = sensitivity.error(slope)
-        interval = None if error is None else _around(value, quantile * error)
+        interval = None if error is None else around(value, quantile * error)
         found[name] = DerivedEstimate(value, expression.text, error is not None, error, interval)
     return found
 

@@ -147,6 +147,15 @@ def starts_of(blocks: Sequence[Unknown]) -> np.ndarray:
     return np.concatenate([np.zeros(0), *(block.first for block in blocks)])
 
 
+def coordinate_names(blocks: Sequence[Unknown]) -> list[str]:
+    """A name (p,) for each coordinate: that of its value, or of the block where values are made of several."""
+    found = []
+    for block in blocks:
+        alone = block.transform.entrywise
+        found += block.names if alone else [f"{block.path} ({i})" for i in range(block.size)]
+    return found
+
+
 def bounds_of(blocks: Sequence[Unknown]) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper bounds (p,) of the coordinates of blocks."""
     lower = np.concatenate([np.zeros(0), *(block.lower for block in blocks)])
@@ -319,7 +328,7 @@ def _not_ahead(path: str, parameter: Parameter) -> Parameter:
 
 
 def _transform(model: Model, path: str, place: Place, parameter: Parameter, start: np.ndarray) -> Transform:
-    named = parameter.transform or _default_transform(model, place, start)
+    named = parameter.transform or default_transform(model, place, start)
     if named == "log":
         return _log(path, start)
     if named == "linear":
@@ -334,7 +343,8 @@ def _transform(model: Model, path: str, place: Place, parameter: Parameter, star
     raise ModelError(f"parameters/{path}/transform", named, f"{wanted} for it")
 
 
-def _default_transform(model: Model, place: Place, start: np.ndarray) -> str:
+def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
+    """The transform of an unknown that gives none: by what the model's own rules allow at its place."""
     if place.base == INERTIAL:
         return "pseudo_inertia"
     if place.index is None and _is_rotation(model, place, len(start)):

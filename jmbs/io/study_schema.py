@@ -228,6 +228,7 @@ class EstimatorSection(Section):
     starts: AtLeastOne = 1
     segments: AtLeastOne | None = None
     trajectory: TrajectorySection | None = None
+    cross_validation: bool = False
 
 
 class StudySection(Section):

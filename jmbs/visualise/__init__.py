@@ -6,6 +6,7 @@ from jmbs.visualise.diagram import draw
 from jmbs.visualise.plots import plot_trajectory
 
 if typing.TYPE_CHECKING:
+    from jmbs.visualise.check_plots import check_figures, write_check_figures
     from jmbs.visualise.fit_plots import (
         correlation_figure,
         intervals_figure,
@@ -14,16 +15,20 @@ if typing.TYPE_CHECKING:
         trajectories_figure,
     )
     from jmbs.visualise.fit_report import fit_page, write_fit_report
+    from jmbs.visualise.profile_plot import profile_figure
 
 __all__ = [
+    "check_figures",
     "correlation_figure",
     "draw",
     "fit_page",
     "intervals_figure",
     "plot_trajectory",
+    "profile_figure",
     "residuals_figure",
     "singular_values_figure",
     "trajectories_figure",
+    "write_check_figures",
     "write_fit_report",
 ]
 
@@ -34,6 +39,14 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs.visualise import fit_report
 
         return getattr(fit_report, name)
+    if name in ("check_figures", "write_check_figures"):
+        from jmbs.visualise import check_plots
+
+        return getattr(check_plots, name)
+    if name == "profile_figure":
+        from jmbs.visualise import profile_plot
+
+        return profile_plot.profile_figure
     if name.endswith("_figure") and name in __all__:
         from jmbs.visualise import fit_plots
 

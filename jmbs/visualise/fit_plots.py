@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from jmbs.errors import ModelError, printable, shortened
-from jmbs.identification import ChannelFit, Estimate, Fit, whiteness
+from jmbs.identification import ChannelFit, Check, Estimate, Fit, whiteness
 from jmbs.visualise.canvas import new_figure
 
 WIDTH = 7.5
@@ -52,10 +52,10 @@ def _channels(fit: Fit, recordings: Iterable[str] | None) -> list[ShownChannel]:
 def trajectories_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Figure:
     """What was measured and what the fitted model says, a panel for each channel."""
     channels = _channels(fit, recordings)
-    figure, rows = _panels(channels, 1)
+    figure, rows = panels(len(channels), 1)
     for (ax,), channel in zip(rows, channels, strict=False):
-        _data_and_model(ax, channel.one)
-        _titled(ax, channel.title)
+        data_and_model(ax, channel.one)
+        titled(ax, channel.title)
     if channels:
         figure.legend(handles=rows[0][0].lines, fontsize=8, loc="outside lower center", ncols=2)
         rows[-1][0].set_xlabel("time (s)", fontsize=8)
@@ -65,15 +65,15 @@ def trajectories_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Fi
 def residuals_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Figure:
     """Residuals over time with the noise's 95 % band, and beside each its autocorrelation with that of white noise."""
     channels = _channels(fit, recordings)
-    figure, rows = _panels(channels, 2)
+    figure, rows = panels(len(channels), 2)
     for (left, right), channel in zip(rows, channels, strict=False):
         _residual(left, channel.one)
-        _titled(left, channel.title)
+        titled(left, channel.title)
         _autocorrelation(right, channel.one)
     if channels:
         rows[-1][0].set_xlabel("time (s)", fontsize=8)
         rows[-1][1].set_xlabel("lag (samples)", fontsize=8)
-        _titled(rows[0][1], "autocorrelation")
+        titled(rows[0][1], "autocorrelation")
     return figure
 
 
@@ -92,7 +92,7 @@ def correlation_figure(fit: Fit) -> Figure:
     image = ax.imshow(np.ma.masked_invalid(matrix), cmap="RdBu_r", vmin=-1.0, vmax=1.0, zorder=2)
     figure.colorbar(image, ax=ax, shrink=0.8).ax.tick_params(labelsize=7)
     if size <= MOST_NAMES:
-        names = [_short(name) for name in fit.order]
+        names = [short_name(name) for name in fit.order]
         ax.set_xticks(range(size), names, rotation=90, fontsize=7)
         ax.set_yticks(range(size), names, fontsize=7)
     if size <= 12:
@@ -100,7 +100,7 @@ def correlation_figure(fit: Fit) -> Figure:
             if np.isfinite(matrix[i, j]) and i != j:
                 colour = "white" if abs(matrix[i, j]) > 0.6 else "black"
                 ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=6, color=colour, zorder=3)
-    _titled(ax, "correlation of the estimates" + ("" if np.isfinite(matrix).all() else "; hatched: not visible"))
+    titled(ax, "correlation of the estimates" + ("" if np.isfinite(matrix).all() else "; hatched: not visible"))
     return figure
 
 
@@ -117,7 +117,7 @@ def intervals_figure(fit: Fit) -> Figure:
         if one.interval is not None:
             ends = [end / scale for end in one.interval]
             ax.plot(ends, [row, row], "|-", color=colour, linewidth=2.0, markersize=8)
-    ax.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
+    ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=7)
     ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
     ax.set_xlabel("value over |estimate|, or over half the interval where that is larger", fontsize=8)
     _hold_apart(ax, fit)
@@ -128,54 +128,55 @@ def intervals_figure(fit: Fit) -> Figure:
         *(ax.plot([], [], "D-", color=c, label=text)[0] for c, text in shown),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
-    _finish(ax)
+    finish(ax)
     return figure
 
 
-def singular_values_figure(fit: Fit) -> Figure:
+def singular_values_figure(fit: Fit | Check) -> Figure:
     """Singular values of the whitened Jacobian in scaled unknowns; those of invisible directions in red."""
-    values = np.asarray(fit.singular_values, float)
+    values, invisible = np.asarray(fit.singular_values, float), len(fit.invisible_directions)
     figure = new_figure(2.6, WIDTH)
     ax = figure.add_subplot()
-    seen = values.size - fit.null_dimension
+    seen = values.size - invisible
     places, floor = np.arange(1, values.size + 1), _floor(values)
     shown = np.maximum(values, floor)
     ax.plot(places[:seen], shown[:seen], "o", color="C0", label="visible")
-    if fit.null_dimension:
+    if invisible:
         ax.plot(places[seen:], shown[seen:], "v", color=ALARM, label="invisible")
         ax.legend(fontsize=8)
     ax.set_yscale("log")
     ax.set_xlabel("direction", fontsize=8)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _titled(ax, "singular values of the scaled Jacobian")
-    _finish(ax)
+    titled(ax, "singular values of the scaled Jacobian")
+    finish(ax)
     return figure
 
 
-def _panels(channels: list[ShownChannel], columns: int) -> tuple[Figure, np.ndarray]:
+def panels(wanted: int, columns: int) -> tuple[Figure, np.ndarray]:
     """A figure of a row of axes for each channel, up to a number of them."""
-    count = min(max(len(channels), 1), MOST_PANELS)
+    count = min(max(wanted, 1), MOST_PANELS)
     figure = new_figure(PANEL_HEIGHT * count + 0.4, WIDTH)
     rows = figure.subplots(count, columns, squeeze=False, width_ratios=(3, 1)[:columns])
-    if len(channels) > count:
-        figure.suptitle(f"{len(channels) - count} more channels not drawn", fontsize=9)
+    if wanted > count:
+        figure.suptitle(f"{wanted - count} more channels not drawn", fontsize=9)
     return figure, rows
 
 
-def _data_and_model(ax: Axes, one: ChannelFit) -> None:
-    every = _thinned(one.ts.size)
+def data_and_model(ax: Axes, one: ChannelFit, model: str = "fitted model") -> None:
+    """Samples of a channel and what the model shows; `model`: which, for the legend."""
+    every = thinned(one.ts.size)
     ax.plot(one.ts[every], one.measured[every], ".", color=DATA, markersize=2.5, label="measured")
-    ax.plot(one.ts[every], one.predicted[every], "-", color=MODEL, linewidth=1.1, label="fitted model")
-    _finish(ax)
+    ax.plot(one.ts[every], one.predicted[every], "-", color=MODEL, linewidth=1.1, label=model)
+    finish(ax)
 
 
 def _residual(ax: Axes, one: ChannelFit) -> None:
-    every = _thinned(one.ts.size)
+    every = thinned(one.ts.size)
     ts, band = one.ts[every], 1.96 * one.noise[every]
     ax.fill_between(ts, -band, band, color=NOISE, alpha=0.5, linewidth=0)
     ax.plot(ts, one.residual[every], ".", color="0.2", markersize=2.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
-    _finish(ax)
+    finish(ax)
 
 
 def _autocorrelation(ax: Axes, one: ChannelFit) -> None:
@@ -189,10 +190,11 @@ def _autocorrelation(ax: Axes, one: ChannelFit) -> None:
     ax.axhline(0.0, color="black", linewidth=0.6)
     largest = max(3 * tests.band, 1.1 * float(np.max(np.abs(tests.autocorrelation))))
     ax.set_ylim(-largest, largest)
-    _finish(ax)
+    finish(ax)
 
 
-def _thinned(count: int) -> slice:
+def thinned(count: int) -> slice:
+    """Which of so many samples are drawn."""
     return slice(None, None, max(1, -(-count // MOST_POINTS)))
 
 
@@ -237,15 +239,17 @@ def _hatched(size: int) -> Rectangle:
     return Rectangle((-0.5, -0.5), size, size, fill=False, hatch="////", edgecolor="0.7", linewidth=0, zorder=1)
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A name that is safe in a picture: no control characters, and no dollars, which would be mathematics."""
     return shortened(printable(name), 48).replace("$", r"\$")
 
 
-def _titled(ax: Axes, text: str) -> None:
-    ax.set_title(_short(text) if len(text) < 48 else shortened(printable(text), 96).replace("$", r"\$"), fontsize=9)
+def titled(ax: Axes, text: str) -> None:
+    """Gives axes a title that is safe and not too long."""
+    ax.set_title(short_name(text) if len(text) < 48 else shortened(printable(text), 96).replace("$", r"\$"), fontsize=9)
 
 
-def _finish(ax: Axes) -> None:
+def finish(ax: Axes) -> None:
+    """What all axes have in common."""
     ax.tick_params(labelsize=7)
     ax.grid(True, alpha=0.3)

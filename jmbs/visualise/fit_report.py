@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -15,8 +15,10 @@ from jmbs.files import write_text
 from jmbs.identification import (
     ChannelFit,
     Fit,
+    Profile,
     effort_text,
     error_text,
+    has_robust_errors,
     interval_text,
     number_text,
     plain_values,
@@ -31,6 +33,7 @@ from jmbs.visualise.fit_plots import (
     singular_values_figure,
     trajectories_figure,
 )
+from jmbs.visualise.profile_plot import profile_figure
 from jmbs.visualise.web_page import bullets, escaped, page, paragraph, picture, preformatted, section, table
 
 MOST_RECORDINGS = 12
@@ -38,15 +41,18 @@ MOST_RECORDINGS = 12
 MOST_COEFFICIENTS = 12
 
 
-def write_fit_report(fit: Fit, path: str | os.PathLike[str], trajectory: Trajectory | None = None) -> None:
+def write_fit_report(
+    fit: Fit, path: str | os.PathLike[str], trajectory: Trajectory | None = None, profiles: Sequence[Profile] = ()
+) -> None:
     """Writes the report; replaces what is there.
 
-    **Arguments:** `trajectory`: a run of the fitted model with audit, from which the energy account is taken.
+    **Arguments:** `trajectory`: a run of the fitted model with audit, from which the energy account is taken;
+    `profiles`: of values of the fit, which are drawn too.
     """
-    write_text(Path(path), fit_page(fit, trajectory))
+    write_text(Path(path), fit_page(fit, trajectory, profiles))
 
 
-def fit_page(fit: Fit, trajectory: Trajectory | None = None) -> str:
+def fit_page(fit: Fit, trajectory: Trajectory | None = None, profiles: Sequence[Profile] = ()) -> str:
     """The page as text. See `write_fit_report`."""
     sections = [
         _parameters(fit),
@@ -55,6 +61,7 @@ def fit_page(fit: Fit, trajectory: Trajectory | None = None) -> str:
         _residuals(fit),
         _held_out(fit),
         _correlation(fit),
+        *([_profiles(profiles)] if profiles else []),
         account_section(trajectory),
         _effort(fit),
         section("The study", preformatted(_study_text(fit))),
@@ -78,13 +85,16 @@ def _head(fit: Fit) -> str:
 
 
 def _parameters(fit: Fit) -> tuple[str, str]:
-    header = ("parameter", "start", "estimate", "standard error", "95 % interval", "unit", "remarks")
+    robust = has_robust_errors(fit)
+    more = ("robust",) if robust else ()
+    header = ("parameter", "start", "estimate", "standard error", *more, "95 % interval", "unit", "remarks")
     rows = [
         (
             path,
             number_text(one.start),
             number_text(one.estimate),
             error_text(one),
+            *((number_text(one.standard_error_robust),) if robust else ()),
             interval_text(one.interval),
             one.unit,
             _remarks(one),
@@ -92,13 +102,22 @@ def _parameters(fit: Fit) -> tuple[str, str]:
         for path, one in fit.parameters.items()
     ]
     body = table(header, rows) + picture(intervals_figure(fit), "Estimates with 95 % intervals beside their starts")
+    if robust:
+        body += paragraph(
+            "Residuals are not white: the standard errors beside, and the intervals, take samples for independent; "
+            "robust ones allow for their correlation over time (Newey and West)."
+        )
     if fit.derived:
         derived = [
-            (name, one.expression, number_text(one.estimate), error_text(one), interval_text(one.interval))
+            (
+                *(name, one.expression, number_text(one.estimate), error_text(one)),
+                *((number_text(one.standard_error_robust),) if robust else ()),
+                interval_text(one.interval),
+            )
             for name, one in fit.derived.items()
         ]
         body += "<h3>Derived values</h3>\n"
-        body += table(("name", "expression", "estimate", "standard error", "95 % interval"), derived)
+        body += table(("name", "expression", "estimate", "standard error", *more, "95 % interval"), derived)
     noise = [(name, number_text(of["given"]), number_text(of["estimated"])) for name, of in fit.noise.items()]
     body += "<h3>Noise of the sensors</h3>\n" + table(("sensor", "given", "estimated from residuals"), noise)
     return section("Parameters", body)
@@ -191,17 +210,26 @@ def _residual_entries(one: ChannelFit) -> tuple[str, ...]:
 
 def _held_out(fit: Fit) -> tuple[str, str]:
     title = "Held-out recordings"
-    if not fit.heldout:
-        return section(
-            title, paragraph("No recording was held out (role: test), so nothing says how the model predicts.")
-        )
+    if not fit.heldout and not fit.cross_validation:
+        none = "No recording was held out (role: test, or cross_validation), so nothing says how the model predicts."
+        return section(title, paragraph(none))
+    body = ""
+    if fit.heldout:
+        body += paragraph("Never fitted; only their initial states are estimated, from their first samples.")
+        body += _errors_of(fit.heldout)
+    if fit.cross_validation:
+        body += paragraph("Left out once each: predicted by a fit of the others, from the estimate of all on.")
+        body += _errors_of(fit.cross_validation)
+    return section(title, body)
+
+
+def _errors_of(channels: Mapping[str, Mapping[str, ChannelFit]]) -> str:
     rows = [
         (f"{recording}/{sensor}", str(one.samples), f"{one.rms:.3g}", f"{one.rms_over_noise:.3g}")
-        for recording, sensors in fit.heldout.items()
+        for recording, sensors in channels.items()
         for sensor, one in sensors.items()
     ]
-    what = paragraph("Never fitted; only their initial states are estimated, from their first samples.")
-    return section(title, what, table(("channel", "samples", "rms error", "rms error / noise"), rows))
+    return table(("channel", "samples", "rms error", "rms error / noise"), rows)
 
 
 def _correlation(fit: Fit) -> tuple[str, str]:
@@ -212,6 +240,26 @@ def _correlation(fit: Fit) -> tuple[str, str]:
     strong = [f"{fit.order[j]} and {fit.order[i]}: {matrix[i, j]:.3f}" for size, i, j in pairs[:8] if size > 0.9]
     body = paragraph("Pairs above 0.9, known better together than each by itself:") + bullets(strong) if strong else ""
     return section("Correlation", body, picture(correlation_figure(fit), "Correlation matrix of the estimates"))
+
+
+def _profiles(profiles: Sequence[Profile]) -> tuple[str, str]:
+    what = paragraph(
+        "How chi-squared rises where one value is moved and all others are fitted again. A straight model gives the "
+        "dashed parabola; the 95 % interval by likelihood ends where the curve meets the line."
+    )
+    rows = [
+        (
+            one.name,
+            number_text(one.estimate),
+            f"{one.standard_error:.2g}",
+            *("beyond the picture" if end is None else number_text(end) for end in one.interval),
+            one.unit,
+        )
+        for one in profiles
+    ]
+    header = ("value", "estimate", "standard error", "95 % from", "to", "unit")
+    pictures = [picture(profile_figure(one), f"Profile of {one.name}") for one in profiles]
+    return section("Profiles", what, table(header, rows), *pictures)
 
 
 def _effort(fit: Fit) -> tuple[str, str]:

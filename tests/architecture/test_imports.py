@@ -35,6 +35,7 @@ HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}
 EXCEPTIONS = {
     ("jmbs.library.mechanics.mechanism", "jmbs.simulation"): "the front end compiles what it describes, in one method",
     ("jmbs.identification.result", "jmbs.visualise"): "a fit draws and reports itself, in four methods",
+    ("jmbs.identification.profiles", "jmbs.visualise"): "a profile draws itself, in one method",
 }
 
 

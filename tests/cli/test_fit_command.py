@@ -19,9 +19,9 @@ import jmbs.simulation
 from jmbs.cli import main
 from jmbs.errors import ModelError
 from jmbs.fit_command import ProgressLines, plain_inputs
-from jmbs.identification import Check, Finding, Input, Parameter, Recording, Sensor, Study
+from jmbs.identification import Check, Finding, Input, Parameter, Profile, Recording, Sensor, Study
 from jmbs.io import ConfigError
-from jmbs.visualise import energy_account, fit_report
+from jmbs.visualise import check_plots, energy_account, fit_report
 
 WARNING = Finding("invisible_direction", "warning", "only the ratio is seen")
 ERROR = Finding("not_a_number", "error", "driven.csv: column x, row 3: not a number", "driven", "x", (3,))
@@ -36,7 +36,9 @@ class Stub:
     def __init__(self):
         self.overrides, self.options, self.calls = None, {}, []
         self.findings = (JUMP,)
-        self.check = Check((JUMP, WARNING), np.array([3.0, 1.0]), (), (), {"cart/mass": 0.1})
+        shown = {"driven": {"x": channel()}}
+        seen = {"singular_values": np.array([3.0, 1.0]), "predicted_standard_errors": {"cart/mass": 0.1}}
+        self.check = Check((JUMP, WARNING), **seen, expected_seconds=7.0, channels=shown)
         self.fit = made_fit()
         self.error = None
         self.source = {"name": "cart", "model": "cart.yaml", "recordings": {"driven": {"file": "driven.csv"}}}
@@ -56,10 +58,17 @@ class Stub:
         self.calls.append("check")
         return self.check
 
+    def profile(self, name, n=15, span=3.0):
+        if name not in self.fit.parameters:
+            raise ModelError(name, "no such unknown", "cart/mass")
+        values = np.linspace(1.0, 3.0, 5)
+        one = np.ones(5, bool)
+        return Profile(name, "kg", 2.0, 0.5, values, 4 * (values - 2) ** 2, one, 3.84, (1.02, None), {}, 9)
+
     def estimate(self, study, *, check=None, progress=None, checkpoint=None, resume=False):
         assert check is not None
         self.calls.append("fit")
-        self.options = {"checkpoint": checkpoint, "resume": resume}
+        self.options = {"checkpoint": checkpoint, "resume": resume, "left_out": study.estimator.cross_validation}
         progress(types.SimpleNamespace(**FIRST, change=0.01))
         if isinstance(self.fit, BaseException):
             raise self.fit
@@ -113,14 +122,26 @@ def test_it_writes_everything(stub, monkeypatch, tmp_path, capsys):
     assert "Energy account" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_check_only(stub, tmp_path, capsys):
+def test_check_only(stub, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(check_plots, "save", lambda figure, path: path.touch())
     assert fit("--check") == 0
-    assert stub.calls == ["check"] and written(tmp_path / "out") == {"check.json"}
+    assert stub.calls == ["check"]
+    assert written(tmp_path / "out") == {"check.json", "check_data.png", "check_singular_values.png"}
     out, _ = capsys.readouterr()
-    for words in ("warning: driven.csv: row 7", "cart/mass", "0.1", "singular values 3 1", "check.json"):
+    for words in ("warning: driven.csv: row 7", "cart/mass", "0.1", "singular values 3 1", "check.json", "a fit will"):
         assert words in out
     assert fit("--check") == 0, "a check may be made again"
     assert fit() == 0, "and is no earlier fit"
+
+
+def test_profiles_and_cross_validation_are_asked_for(stub, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(jmbs.identification.Fit, "profile", lambda _, name: stub.profile(name))
+    assert fit() == 0 and stub.options["left_out"] is False
+    assert fit("--force", "--cross-validate", "--profile", "cart/mass", "--profile", "cart/mas") == 0
+    assert stub.options["left_out"] is True
+    out, err = capsys.readouterr()
+    assert "profile of cart/mass: 95 % by likelihood 1.02 ... beyond the profile kg" in out
+    assert "the profile of cart/mas is not: cart/mas: found no such unknown" in err
 
 
 @pytest.mark.parametrize("more", [(), ("--check",), ("--no-check",)])
@@ -265,7 +286,7 @@ def test_a_model_error_names_the_study(stub, capsys):
 def test_an_account_that_fails_is_told_and_the_report_is_there(stub, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(jmbs.simulation, "simulate", lambda model, **options: 1 / 0)
     monkeypatch.setattr(
-        jmbs.identification.Fit, "report", lambda fit, path, trajectory: path.write_text(str(trajectory))
+        jmbs.identification.Fit, "report", lambda fit, path, trajectory, profiles: path.write_text(str(trajectory))
     )
     assert main(["fit", "study.yaml", "--out", "out"]) == 0
     assert (tmp_path / "out" / "report.html").read_text() == "None"

@@ -14,8 +14,9 @@ from jmbs.errors import ModelError
 from jmbs.identification import Parameter
 from jmbs.identification.check import pose
 from jmbs.identification.prediction import fitted_model
+from jmbs.identification.quantities import expression_of
 from jmbs.identification.steps import is_coarse
-from jmbs.identification.trust import expression_of
+from jmbs.identification.trust import estimates_of, sensitivity_of
 
 
 def posed(**changes):
@@ -105,3 +106,17 @@ def test_a_models_own_step_that_is_too_long_is_told(step, coarse):
     model = dataclasses.replace(model, settings=dataclasses.replace(model.settings, dt=step))
     outputs = {"q": experiment.program.outputs[0]}
     assert is_coarse(experiment.recording, model, outputs, {"q": np.full(300, 1 / 2e-3)}) == coarse
+
+
+def test_intervals_of_what_is_tied_stay_where_values_can_be():
+    """Of what is positive by its kind the logarithm has the symmetric interval, of other values they have it."""
+    ties = {"hinge/friction/viscous": "0.1 * bob/mass", "bob/inertia[1,1]": "0.02 * bob/mass"}
+    problem = posed(parameters={"bob/mass": Parameter(2.0)}, ties=ties)
+    x = problem.unknowns.first
+    sensitivity = sensitivity_of(problem, x, np.array([[0.5]]))  # a standard error of twice the value
+    found = estimates_of(problem, sensitivity, x, 1000)
+    damping, mass, inertia = (found[name] for name in ("hinge/friction/viscous", "bob/mass", "bob/inertia[1,1]"))
+    assert damping.standard_error == pytest.approx(0.4) and damping.kind == "tied"
+    assert damping.interval[0] > 0
+    np.testing.assert_allclose(damping.interval, 0.1 * np.array(mass.interval))
+    assert np.mean(inertia.interval) == pytest.approx(inertia.estimate)

@@ -22,7 +22,7 @@ class Stop(Exception):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit_study(study(("free", "driven", "test"), derived={"rate": "hinge/friction/viscous / bob/mass"}))
+    return pendulums.fitted()[1]
 
 
 def test_estimates_lie_within_four_standard_errors(fitted):

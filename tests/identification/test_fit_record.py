@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -14,7 +15,7 @@ from jmbs.identification import Check, Finding, Fit, InvisibleDirection, check_r
 KEYS = {
     *("schema", "name", "status", "message", "study", "jmbs", "parameters", "derived", "order", "covariance"),
     *("correlation", "scaling", "singular_values", "null_dimension", "invisible_directions", "noise", "samples"),
-    *("chi2_per_degree", "residuals", "heldout", "evaluations", "seconds", "warnings"),
+    *("chi2_per_degree", "residuals", "heldout", "cross_validation", "evaluations", "seconds", "warnings"),
 }
 
 
@@ -39,9 +40,10 @@ def test_the_file_has_the_keys_of_its_schema(fit: Fit, tmp_path):
     assert list(record["parameters"]) == list(fit.parameters) and record["order"] == list(NAMES)
     assert set(record["parameters"]["cart/mass"]) == {
         *("estimate", "start", "unit", "kind", "visible", "standard_error", "interval", "at_bound"),
-        "relative_to_prior",
+        *("relative_to_prior", "standard_error_robust"),
     }
-    assert set(record["derived"]["rate"]) == {"estimate", "expression", "visible", "standard_error", "interval"}
+    derived = {"estimate", "expression", "visible", "standard_error", "interval", "standard_error_robust"}
+    assert set(record["derived"]["rate"]) == derived
     assert record["null_dimension"] == 1
     (direction,) = record["invisible_directions"]
     assert direction["coefficients"] == {"cart/mass": 1.0, "rail/friction/viscous": 1.0}
@@ -96,7 +98,19 @@ def test_the_summary_says_it_all(fit: Fit):
     for words in (*fit.parameters, "not visible", "converged", "at its bound", "tied", "in proportion", "held out"):
         assert words in text
     assert "40 simulations" in text and "warning: only rail/friction/viscous / cart/mass is seen" in text
+    assert "held out: predicted to 0.9" in text and "robust" not in text
     assert "\x1b" not in made_fit(name="\x1b[31mred").summary()
+
+
+def test_robust_errors_and_what_is_left_out_are_told_where_they_are(fit: Fit):
+    bias = dataclasses.replace(fit.parameters["sensors/x/bias"], standard_error_robust=0.0034)
+    left_out = {"driven": {"x": channel(seed=3)}}
+    more = made_fit(parameters={**fit.parameters, "sensors/x/bias": bias}, cross_validation=left_out)
+    lines = more.summary().splitlines()
+    assert "robust" in lines[1] and any("0.0034" in line and "sensors/x/bias" in line for line in lines)
+    assert any(line.startswith("driven/x (left out)") for line in lines) and "in 2 channels" in more.summary()
+    assert set(fit_record(more)["cross_validation"]["driven"]["x"]) >= {"rms", "rms_over_noise"}
+    assert "nothing says how the model predicts" in made_fit(heldout={}).summary()
 
 
 def test_the_dataset_holds_estimates_and_samples(fit: Fit, tmp_path):
@@ -118,6 +132,7 @@ def test_a_check_as_values_and_in_words():
     record = json.loads(json.dumps(check_record(check), allow_nan=False))
     assert set(record) == {
         *("status", "findings", "singular_values", "invisible_directions", "no_effect", "predicted_standard_errors"),
+        *("expected_seconds", "seconds"),
     }
     assert record["status"] == "errors" and record["no_effect"] == ["c"]
     assert record["findings"] == [

@@ -1,0 +1,64 @@
+"""Leave one recording out: fit the others, from the estimate of all, and predict it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification.estimation import rows_of
+from jmbs.identification.held_out import held_out_local
+from jmbs.identification.least_squares import Iterate, Limits, minimise
+from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.study import Study
+from jmbs.identification.unknowns import Unknowns, bounds_of
+
+
+def require_several(study: Study) -> None:
+    """Raises `ModelError` where a study asks for cross-validation and has one recording to be fitted."""
+    count = sum(recording.role == "train" for recording in study.data)
+    if study.estimator.cross_validation and count < 2:
+        wanted = "two recordings of role train or more, of which each is left out once"
+        raise ModelError("estimator/cross_validation", f"{count} recording to be fitted", wanted)
+
+
+def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[Experiment, dict[str, np.ndarray]]]:
+    """Each training recording with what its sensors show by a fit of the others, from the estimate `x` (p,) on.
+
+    Its own unknowns are those of a held-out recording. Nothing is compiled anew.
+    """
+    estimator = problem.study.estimator
+    for experiment in problem.training:
+        others, kept, left_out = without(problem, experiment)
+        limits = Limits(
+            *bounds_of(others.unknowns.blocks),
+            tolerance=estimator.tolerance,
+            most=estimator.max_iterations,
+            loss=estimator.loss,
+            scale=estimator.scale,
+        )
+        found = minimise(rows_of(others, 1.0, pull=False)[0], Iterate(x[kept]), limits, lambda _: None)
+        yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
+
+
+def without(problem: FitProblem, experiment: Experiment) -> tuple[FitProblem, np.ndarray, Experiment]:
+    """The problem with one recording held out, where its unknowns (p,) stand in the vector of the whole one, and the
+    recording as it stands in it."""
+    name, unknowns = experiment.recording.name, problem.unknowns
+    own = {other: blocks for other, blocks in unknowns.own.items() if other != name}
+    fewer = Unknowns(unknowns.shared, own, {**unknowns.held_out, name: unknowns.own.get(name, ())})
+    shared = sum(block.size for block in unknowns.shared)
+    kept = [np.arange(shared), *(unknowns.local(other)[shared:] for other in own)]
+    tested = dataclasses.replace(experiment.recording, role="test")
+    experiments = tuple(
+        e._replace(
+            recording=tested if e.recording.name == name else e.recording,
+            local=fewer.local(e.recording.name),
+        )
+        for e in problem.experiments
+    )
+    study = dataclasses.replace(problem.study, data=tuple(e.recording for e in experiments))
+    changed = dataclasses.replace(problem, study=study, unknowns=fewer, experiments=experiments)
+    return changed, np.concatenate(kept), next(e for e in experiments if e.recording.name == name)

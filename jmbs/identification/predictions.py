@@ -1,0 +1,188 @@
+"""What the sensors would show in a recording, by the fitted model, and how far that can be trusted."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.identification.held_out import held_out_local, window_rows
+from jmbs.identification.least_squares import visible_directions
+from jmbs.identification.output_names import OutputName, parse_output
+from jmbs.identification.prediction import fitted_model
+from jmbs.identification.problem import (
+    Experiment,
+    FitProblem,
+    deviations_of,
+    experiment_of,
+    knots_of,
+    outputs_of,
+    recording_models,
+    refuse_recording,
+    stepped,
+)
+from jmbs.identification.recording_inputs import with_recording_inputs
+from jmbs.identification.solution import Solution
+from jmbs.identification.steps import chosen_step
+from jmbs.identification.study import Parameter, Recording, Study
+from jmbs.identification.unknowns import Unknowns, samples, unknowns_of
+from jmbs.simulation import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedChannel:
+    """What one sensor would show at `ts` (n,), s: `values` (n,) without noise, SI; NumPy takes it as these.
+
+    `standard_deviation` (n,): of `values`, for what the estimates leave open, NaN where they depend on what the data do
+    not show; `noise` (n,): that of a single sample beside it.
+    """
+
+    ts: np.ndarray
+    values: np.ndarray
+    standard_deviation: np.ndarray
+    noise: np.ndarray
+    unit: str
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype) if copy else np.asarray(self.values, dtype)
+
+
+def predict_recording(solution: Solution, recording: Recording) -> dict[str, PredictedChannel]:
+    """By sensor what it would show at the times of a recording, see `Fit.predict`. Raises `ModelError`."""
+    fitted = any(r is recording and r.role == "train" for r in solution.problem.study.data)
+    problem, experiment = _ready(solution, recording, fitted)
+    seen = _is_seen(recording)
+    if fitted or not seen:
+        local = problem.local(experiment, solution.x)
+    else:
+        local = held_out_local(problem, experiment, solution.x)
+    values, slopes = _shown(problem, experiment, local)
+    found = {}
+    for row, name in enumerate(experiment.program.sensors):
+        if fitted:
+            error = solution.sensitivity.errors(_whole(solution, experiment, slopes[row]))
+        else:
+            error = _errors(solution, problem, experiment, local, slopes[row], seen)
+        noise = deviations_of(problem.study, experiment.recording, [name], solution.noise)[name]
+        ts, unit = np.asarray(recording.ts, float), experiment.outputs[name].unit
+        found[name] = PredictedChannel(ts, values[row], error, np.broadcast_to(noise, ts.shape), unit)
+    return found
+
+
+def _is_seen(recording: Recording) -> bool:
+    return any(np.isfinite(samples(recording, name)).any() for name in recording.channels)
+
+
+def _ready(solution: Solution, recording: Recording, fitted: bool) -> tuple[FitProblem, Experiment]:
+    """The recording as an experiment of all sensors that its model has, and the problem with it."""
+    refuse_recording(recording)
+    problem, seen = solution.problem, _is_seen(recording)
+    others = tuple(r for r in problem.study.data if r.name != recording.name)
+    study = dataclasses.replace(problem.study, data=(dataclasses.replace(recording, role="test"),))
+    model = recording_models(study)[recording.name]
+    outputs = _outputs(study, recording, model)
+    empty = np.full(np.shape(recording.ts), np.nan)
+    channels = {name: recording.channels.get(name, empty) for name in outputs}
+    asked = dataclasses.replace(recording, role="test", channels=channels)
+    parameters = study.parameters if seen else {path: _unmeasured(p) for path, p in study.parameters.items()}
+    study = dataclasses.replace(study, data=(*others, asked), parameters=parameters)
+    unknowns = problem.unknowns
+    if not fitted:
+        unknowns = _with_own(unknowns, recording.name, unknowns_of(study, {**problem.models, recording.name: model}))
+    problem = dataclasses.replace(problem, study=study, unknowns=unknowns)
+    model = with_recording_inputs(study, asked, model, unknowns)
+
+    def made(n: int) -> Experiment:
+        return experiment_of(study, asked, model, outputs, unknowns, problem.ties, n, solution.noise)
+
+    known = next((e for e in problem.experiments if e.recording is recording), None)
+    sketch = made(len(asked.ts))
+    step = _step(solution, problem, sketch) if known is None else float(known.member.step)
+    knots, n = _shared_shape(problem, sketch, knots_of(sketch, step))
+    return problem, stepped(made(n), step, knots)
+
+
+def _unmeasured(parameter: Parameter) -> Parameter:
+    """The same without samples to start from: it stays at the model's value."""
+    return dataclasses.replace(parameter, start=None) if isinstance(parameter.start, str) else parameter
+
+
+def _with_own(unknowns: Unknowns, name: str, asked: Unknowns) -> Unknowns:
+    """The unknowns of the fit with a held-out recording's own; one that was fitted under its name is another one."""
+    own = {other: blocks for other, blocks in unknowns.own.items() if other != name}
+    return Unknowns(unknowns.shared, own, {**unknowns.held_out, name: asked.held_out[name]})
+
+
+def _outputs(study: Study, recording: Recording, model: Model) -> dict[str, OutputName]:
+    """What the sensors of the study measure in a model: those of the channels, and all others that it has."""
+    found = outputs_of(study, {recording.name: model})[recording.name]
+    for name, sensor in study.sensors.items():
+        if name not in found:
+            try:
+                output = parse_output(model, sensor.output)
+            except ModelError:
+                continue  # of another recording's model
+            if output.kind != "actuation":
+                found[name] = output
+    return found
+
+
+def _step(solution: Solution, problem: FitProblem, sketch: Experiment) -> float:
+    """The step, s, that the motion at the estimate wants, as for samples of all channels. `sketch`: without steps."""
+    at = jnp.asarray(problem.local(sketch, solution.x), sketch.member.model.dtype)
+    model = fitted_model(sketch.program, sketch.member, at)[0]
+    noise = deviations_of(problem.study, sketch.recording, sketch.outputs, solution.noise)
+    weights = {name: 1 / np.broadcast_to(deviation, len(sketch.recording.ts)) for name, deviation in noise.items()}
+    return chosen_step(sketch.recording, model, sketch.outputs, weights)[0]
+
+
+def _shared_shape(problem: FitProblem, own: Experiment, knots: int) -> tuple[int, int]:
+    """Knots and samples: those of a program of the fit that is long enough, for it is compiled already."""
+    n = len(own.member.times)
+    for experiment in problem.experiments:
+        shape = experiment.program.knots, len(experiment.member.times)
+        same = dataclasses.replace(experiment.program, knots=own.program.knots) == own.program
+        if same and shape[0] >= knots and shape[1] >= n:
+            return shape
+    return knots, n
+
+
+def _shown(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What all sensors (c, n) show, and its derivative (c, n, p) by local unknowns, in one run of the fit's program:
+    whitened residuals of samples that are zero with a noise of one."""
+    member, n = experiment.member, len(experiment.recording.ts)
+    zero, one = jnp.zeros_like(member.measured), jnp.ones_like(member.weights)
+    bare = experiment._replace(member=dataclasses.replace(member, measured=zero, weights=one))
+    values, slopes = problem.evaluate_one(bare, local, np.inf)
+    shape = member.measured.shape
+    return values.reshape(shape)[:, :n], slopes.reshape(*shape, len(local))[:, :n]
+
+
+def _whole(solution: Solution, experiment: Experiment, slopes: np.ndarray) -> np.ndarray:
+    """Derivatives (n, p) by all unknowns of the fit from those by a recording's."""
+    whole = np.zeros((len(slopes), len(solution.x)))
+    whole[:, experiment.local] = slopes
+    return whole
+
+
+def _errors(
+    solution: Solution, problem: FitProblem, experiment: Experiment, local: np.ndarray, slopes: np.ndarray, seen: bool
+) -> np.ndarray:
+    """Standard deviations (n,) where a recording's own unknowns follow from its first part, or are those of the model.
+
+    They move with the shared ones, so as to fit that part, and have an error of their own from its noise.
+    """
+    count = len(experiment.local)
+    shared, own = slopes[:, :count], slopes[:, count:]
+    if not (seen and own.shape[1]):
+        return solution.sensitivity.errors(_whole(solution, experiment, shared))
+    jacobian = window_rows(problem, experiment, local)[1]
+    U, s, Vt = visible_directions(jacobian[:, count:])
+    follows = -(Vt.T / s) @ U.T @ jacobian[:, :count]
+    error = solution.sensitivity.errors(_whole(solution, experiment, shared + own @ follows))
+    noise = np.linalg.norm(own @ (Vt.T / s), axis=1)
+    hidden = np.linalg.norm(own - own @ Vt.T @ Vt, axis=1) > 1e-3 * np.max(np.linalg.norm(own, axis=1), initial=0.0)
+    return np.where(hidden, np.nan, np.hypot(error, noise))
