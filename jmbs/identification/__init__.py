@@ -44,6 +44,7 @@ from jmbs.identification.start_findings import findings_at_start, swapped_channe
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
 from jmbs.identification.ties import in_order
 from jmbs.identification.units import conversion, in_unit, parse_unit
+from jmbs.identification.wildcards import by_single_path
 
 __all__ = [
     "Channel",
@@ -68,6 +69,7 @@ __all__ = [
     "Sensor",
     "Study",
     "before_start",
+    "by_single_path",
     "check_fit",
     "fit_study",
     "Progress",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.identification.findings import Finding
+from jmbs.identification.wildcards import by_single_path
 from jmbs.simulation import Model
 
 SENSOR_KEYS = ("gain", "bias", "delay")
@@ -141,7 +142,8 @@ class Study:
     **Arguments:**
 
     - `model`: the mechanism, whose values are the starts of what has no other.
-    - `parameters`: path to `Parameter`; `sensors`: name to `Sensor`; `data`: the recordings.
+    - `parameters`: path to `Parameter`, where `<path>/*` stands for all below it; `sensors`: name to `Sensor`;
+      `data`: the recordings.
     - `ties`: path to expression, values that follow from others; `derived`: name to expression, reported only.
     - `source`: the study as it was written, for reports; `findings`: what was found while files were read.
     """
@@ -158,6 +160,9 @@ class Study:
     test_window: float = 0.2
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", by_single_path(models_of(self), self.parameters))
 
 
 def models_of(study: Study) -> list[Model]:

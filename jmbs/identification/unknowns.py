@@ -21,6 +21,7 @@ from jmbs.identification.transforms import (
     RotationTransform,
     Transform,
 )
+from jmbs.library.mechanics import WEIGHTS
 from jmbs.simulation import Model
 
 POSITIVE = ("positive number", "positive numbers", "non-negative number", "non-negative numbers", "damping", "armature")
@@ -332,7 +333,7 @@ def _transform(model: Model, path: str, place: Place, parameter: Parameter, star
     if named == "log":
         return _log(path, start)
     if named == "linear":
-        return LinearTransform(jnp.asarray(start), jnp.asarray(_linear_scale(place, start)))
+        return LinearTransform(jnp.asarray(start), jnp.asarray(_linear_scale(model, place, start)))
     if named == "pseudo_inertia" and place.base == INERTIAL:
         return PseudoInertiaTransform(jnp.asarray(start))
     if named == "rotation" and len(start) in (4, 7):
@@ -349,8 +350,12 @@ def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
         return "pseudo_inertia"
     if place.index is None and _is_rotation(model, place, len(start)):
         return "rotation"
-    rules = {rule.kind for p in model.table if p.path == place.base for rule in p.rules}
-    return "log" if rules & set(POSITIVE) else "linear"
+    return "log" if _rules(model, place) & set(POSITIVE) else "linear"
+
+
+def _rules(model: Model, place: Place) -> set[str]:
+    """The kinds of rules that the parameter at a place has."""
+    return {rule.kind for parameter in model.table if parameter.path == place.base for rule in parameter.rules}
 
 
 def _is_rotation(model: Model, place: Place, size: int) -> bool:
@@ -369,9 +374,11 @@ def _log(path: str, start: np.ndarray) -> Transform:
     return LogTransform(jnp.asarray(start))
 
 
-def _linear_scale(place: Place, start: np.ndarray) -> np.ndarray:
+def _linear_scale(model: Model, place: Place, start: np.ndarray) -> np.ndarray:
     if place.base.startswith("initial/"):
         return _scale(place, len(start))
+    if WEIGHTS in _rules(model, place):
+        return np.ones(len(start))
     largest = float(np.max(np.abs(start), initial=0.0)) or (0.1 if place.body is not None else 1.0)
     return np.where(start == 0, largest, np.abs(start))
 

@@ -21,6 +21,8 @@ from jmbs.io.schema import (
     ConfigSection,
     ConstraintSection,
     FrameSection,
+    FrictionLawSection,
+    FrictionSection,
     JointSection,
     LawSection,
     LoadSection,
@@ -34,7 +36,7 @@ from jmbs.io.schema import (
 from jmbs.io.schema_values import Section
 from jmbs.io.systems import add_connections, add_systems, drive_value
 from jmbs.io.tables import read_table
-from jmbs.io.user_types import CONSTRAINT, FORCE, JOINT, LAW, POTENTIAL, UserKind, make_user_object
+from jmbs.io.user_types import CONSTRAINT, FORCE, FRICTION, JOINT, LAW, POTENTIAL, UserKind, make_user_object
 from jmbs.io.yaml_reader import read_yaml
 from jmbs.library.mechanics import JOINT_DIMENSIONS, STANDARD_GRAVITY, Mechanism, SimulationSpec, show
 
@@ -181,7 +183,7 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
         section.axis2,
         section.pitch,
         _spring(f"{path}/spring", section.spring, folder),
-        None if section.friction is None else _given(section.friction),
+        _friction(f"{path}/friction", section.friction, folder),
         _source(f"{path}/actuation", section.actuation, folder),
         None if section.motions is None else [_given(motion) for motion in section.motions],
         section.armature,
@@ -192,6 +194,12 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
 def _spring(path: str, section: SpringSection | LawSection | None, folder: Path) -> Any:
     if isinstance(section, LawSection):
         return _law(path, section, LAW, folder)
+    return None if section is None else _given(section)
+
+
+def _friction(path: str, section: FrictionSection | FrictionLawSection | None, folder: Path) -> Any:
+    if isinstance(section, FrictionLawSection):
+        return {"law": _law(path, section, FRICTION, folder), "heats": section.heats}
     return None if section is None else _given(section)
 
 

@@ -86,7 +86,7 @@ class Parts:
             entry["motions"] = [_given(vars(motion)) for motion in spec.motions]
         for key in ("spring", "friction"):
             values = getattr(spec, key)
-            if is_law(values):
+            if is_law(values) or getattr(values, "law", None) is not None:
                 entry[key] = self.as_read("joints", spec.name)[key]
             elif values is not None:
                 entry[key] = _changed(values, tuple(vars(values)))

@@ -66,10 +66,16 @@ def _put(place: dict[str, Any], keys: list[str], value: np.ndarray, own: set[str
 
 
 def _put_system(entry: dict[str, Any], keys: list[str], value: np.ndarray) -> None:
-    """Of a pattern into the box; of a type into the parameter that is called so: `rotor_inertia`, or else `inertia`."""
+    """Of a pattern into the box; of a type into the parameter that is called so: `rotor_inertia`, or else `inertia`.
+
+    What stands in a tuple has no name of its own, so such parameters go into mappings within mappings.
+    """
     while len(keys) > 1 and keys[0] in entry.get("systems", {}):
         entry, keys = entry["systems"][keys[0]], keys[1:]
     parameters = entry.setdefault("parameters", {})
+    if any(key.isdigit() for key in keys):
+        _put(parameters, keys, value)
+        return
     longer = ("_".join(keys[start:]) for start in range(len(keys)))
     name = next((name for name in longer if name in parameters), keys[-1])
     parameters[name] = _plain(value, parameters.get(name))

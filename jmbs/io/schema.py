@@ -77,7 +77,7 @@ class DistributionSection(Section):
 
 
 class LawSection(Section):
-    """An energy by a user's law, `type: package.module:Name`."""
+    """An energy or friction by a user's law, `type: package.module:Name`."""
 
     type: Word
     parameters: dict[str, Any] | None = None
@@ -115,6 +115,12 @@ Stiffness = Annotated[
 ]
 
 
+class FrictionLawSection(LawSection):
+    """Friction by a user's law, and what it heats."""
+
+    heats: Word = "environment"
+
+
 class FrictionSection(Section):
     """Friction on a joint's velocity."""
 
@@ -126,6 +132,12 @@ class FrictionSection(Section):
     heats: Word | None = None
     temperature_coefficient: Number | None = None
     reference_temperature: Number | None = None
+
+
+JointFriction = Annotated[
+    Annotated[FrictionLawSection, Tag("<law>")] | Annotated[FrictionSection, Tag("<constant>")],
+    Discriminator(_law_tag),
+]
 
 
 class MotionSection(Section):
@@ -149,7 +161,7 @@ class JointSection(Section):
     pitch: Number | None = None
     motions: list[MotionSection] | None = None
     spring: JointSpring | None = None
-    friction: FrictionSection | None = None
+    friction: JointFriction | None = None
     actuation: CoordinateSource | None = None
     armature: NumberOrList | None = None
     motion: DriveSource | None = None

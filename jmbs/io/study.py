@@ -20,6 +20,7 @@ from jmbs.identification import (
     Recording,
     Sensor,
     Study,
+    by_single_path,
     conversion,
     in_order,
     names_in_expressions,
@@ -85,6 +86,7 @@ def load_study(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> S
 def _study(section: StudySection, file: Path, config: dict[str, Any]) -> Study:
     _require_names(section)
     models = _models(section, file.parent)
+    section = section.model_copy(update={"parameters": by_single_path(models.values(), section.parameters)})
     parameters = _parameters(section, models)
     sensors = _sensors(section, models)
     ties, derived = _ties(section, models), _derived(section, models)

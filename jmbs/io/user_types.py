@@ -65,6 +65,9 @@ FUNCTION = UserKind(
 )
 LAW = UserKind(_has_energy, "a class with energy(q) in J")
 POTENTIAL = UserKind(_has_energy, "a class with energy(pose) in J")
+FRICTION = UserKind(
+    lambda x: inspect.isclass(x) and callable(getattr(x, "damping", None)), "a class with damping(v) in N m s/rad"
+)
 SYSTEM = UserKind(
     _is_system,
     "a class with ports and one of energy, structure, ratio, onsager, or a function declared to return a System",

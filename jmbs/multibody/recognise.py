@@ -21,6 +21,7 @@ from jmbs.library.mechanics import (
     JointLaw,
     JointPotential,
     KineticEnergy,
+    LawFriction,
     LiePoisson,
     NoPotential,
     PotentialKineticCoupling,
@@ -185,7 +186,7 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
     offsets, ends = found
     prescribed = any(hasattr(at.flat.drives.get(port), "effort") for port in at.outer[rate])
     stored = any(role(at.flat.components[p]) is Role.STORAGE for p, _ in at.ports[rate])
-    friction = at.only(rate, (Friction, ViscousFriction))
+    friction = at.only(rate, (Friction, LawFriction, ViscousFriction))
     if friction is not None and at.only(at.name[friction[0], "s"], Environment) is None:
         friction = None
     spring = at.only(place, (NoPotential, JointPotential, JointLaw))

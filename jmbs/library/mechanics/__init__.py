@@ -12,9 +12,11 @@ from jmbs.library.mechanics.body import (
 )
 from jmbs.library.mechanics.checks import (
     LARGEST,
+    is_friction_law,
     is_law,
     is_number,
     nearest,
+    number,
     per_coordinate,
     require_keys,
     show,
@@ -56,8 +58,10 @@ from jmbs.library.mechanics.find import (
 )
 from jmbs.library.mechanics.friction import (
     Friction,
+    LawFriction,
     TemperatureDependentFriction,
     ViscousFriction,
+    dissipation,
     viscous_friction,
 )
 from jmbs.library.mechanics.gear import Gear
@@ -113,7 +117,7 @@ from jmbs.library.mechanics.reduced_body import (
 )
 from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rotor import RotorInertia, RotorRate, rotor_momentum
-from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.rules import WEIGHTS, Rule
 from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
 from jmbs.library.mechanics.two_bodies import two_body_system
@@ -135,6 +139,7 @@ __all__ = [
     "JointRelation",
     "JointSpec",
     "STANDARD_GRAVITY",
+    "WEIGHTS",
     "CentreOfForce",
     "Contact",
     "ForceDistribution",
@@ -155,6 +160,7 @@ __all__ = [
     "JointLaw",
     "JointPotential",
     "KineticEnergy",
+    "LawFriction",
     "LiePoisson",
     "LineOfAction",
     "LineSpring",
@@ -199,6 +205,7 @@ __all__ = [
     "check_velocities",
     "closure_gap",
     "count",
+    "dissipation",
     "frame_at",
     "density_over",
     "field_forces",
@@ -208,6 +215,7 @@ __all__ = [
     "guess",
     "inertial_forces",
     "inside",
+    "is_friction_law",
     "is_law",
     "is_number",
     "joint",
@@ -222,6 +230,7 @@ __all__ = [
     "nearest",
     "parameter",
     "parameter_table",
+    "number",
     "per_coordinate",
     "place_along_joints",
     "point_masses",

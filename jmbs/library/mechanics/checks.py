@@ -62,6 +62,11 @@ def is_law(value: Any) -> bool:
     return hasattr(value, "energy")
 
 
+def is_friction_law(value: Any) -> bool:
+    """Whether friction is given by a law, a module with `damping(v)`, and not by numbers."""
+    return callable(getattr(value, "damping", None))
+
+
 def is_number(value: Any) -> bool:
     """Whether the value is a finite real number: neither a bool nor a string."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):

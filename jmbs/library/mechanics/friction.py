@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -101,6 +101,35 @@ class ViscousFriction(eqx.Module):
         return dissipation(D, e["p_r"], e.temperature("s"))
 
 
+class LawFriction(eqx.Module):
+    """Friction by a law, `mu(u) = D(u) u`; ports and structure as those of `Friction`.
+
+    **Arguments:** `law`: a module with `damping(u)`, of the joint's velocities (k,): (k,) not negative, or a symmetric
+    non-negative matrix (k, k), N m s/rad or N s/m; `momentum`: static.
+    """
+
+    law: Any
+    momentum: Quantity = eqx.field(static=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {
+            "p_r": power_port(self.momentum.space, self.momentum.name),
+            "s": power_port(Rn(1), ENTROPY),
+        }
+
+    def force(self, u: Float[Array, " k"]) -> Float[Array, " k"]:
+        """`mu(u)`."""
+        D = self.law.damping(u)
+        return _times(D, u) if D.ndim == 2 else D * u
+
+    def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
+        del x
+        D = self.law.damping(e["p_r"])
+        return dissipation(D if D.ndim == 2 else jnp.diag(D), e["p_r"], e.temperature("s"))
+
+
 class TemperatureDependentFriction(eqx.Module):
     """Friction that its own heat changes: `exp(-coefficient (theta - reference_temperature))` times `friction`.
 
@@ -122,6 +151,9 @@ class TemperatureDependentFriction(eqx.Module):
     def onsager(self, x, e) -> Float[Array, "k+1 k+1"]:
         warming = e.temperature("s") - self.reference_temperature
         return jnp.exp(-self.temperature_coefficient * warming) * self.friction.onsager(x, e)
+
+
+JointFriction = Friction | ViscousFriction | LawFriction | TemperatureDependentFriction
 
 
 def dissipation(D: Float[Array, "k k"], u: Float[Array, " k"], theta: Float[Array, ""]) -> Float[Array, "k+1 k+1"]:

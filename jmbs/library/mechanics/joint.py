@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
-from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
+from jmbs.library.mechanics.friction import JointFriction
 from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def joint(
     offset1: Offset,
     offset2: Offset,
     potential: JointPotential | JointLaw | NoPotential,
-    friction: Friction | ViscousFriction | TemperatureDependentFriction,
+    friction: JointFriction,
     heats_environment: bool = True,
     rotor: tuple[RotorInertia, RotorRate] | None = None,
     more: Mapping[str, tuple[Any, dict[str, str]]] | None = None,

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError
@@ -54,7 +56,8 @@ class FrictionSpec:
       spherical: `(1,)`; planar and free: `(2,)`, translational then angular;
     - `heats`: `environment` or the name of a thermal store;
     - `temperature_coefficient` 1/K, `reference_temperature` K: the whole friction is scaled by
-      `exp(-temperature_coefficient (theta - reference_temperature))`, `theta` the temperature of what it heats.
+      `exp(-temperature_coefficient (theta - reference_temperature))`, `theta` the temperature of what it heats;
+    - `law`: a module with `damping(v)` in place of all numbers, see `LawFriction`; None without.
     """
 
     viscous: Any = 0.0
@@ -65,6 +68,7 @@ class FrictionSpec:
     heats: str = "environment"
     temperature_coefficient: Any = 0.0
     reference_temperature: Any = 298.15
+    law: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -169,6 +173,8 @@ def _coordinate_size(motion: Any, default: int) -> int:
 
 def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> FrictionSpec:
     """The friction with its values broadcast to the joint's `size` velocities, or to its dry parts."""
+    if friction.law is not None:
+        return _friction_by_law(path, friction, size)
     parts = _DRY_PARTS.get(kind, size)
     viscous = checks.non_negative_matrix(f"{path}/viscous", friction.viscous, size)
     if kind not in _DRY_PARTS and (size == 1 or np.ndim(friction.viscous) < 2):
@@ -194,6 +200,25 @@ def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> Fricti
         reference_temperature=reference,
         **velocities,
     )
+
+
+def _friction_by_law(path: str, friction: FrictionSpec, size: int) -> FrictionSpec:
+    """The friction by a law that gives the damping of the joint's `size` velocities."""
+    wanted = f"a module whose damping(v) of {size} velocities has the shape ({size},) or ({size}, {size})"
+    if not checks.is_friction_law(friction.law):
+        raise ModelError(f"{path}/law", checks.show(friction.law), wanted)
+    kept = FrictionSpec(law=friction.law, heats=checks.part_path(f"{path}/heats", friction.heats))
+    for field in dataclasses.fields(friction):
+        value, usual = getattr(friction, field.name), getattr(kept, field.name)
+        if value is not usual and not np.array_equal(value, usual):
+            raise ModelError(f"{path}/{field.name}", checks.show(value), "none beside a law")
+    try:
+        shape = jax.eval_shape(friction.law.damping, jnp.zeros(size)).shape
+    except ModelError as error:
+        raise ModelError(path, error.found, error.wanted) from error
+    if shape not in ((size,), (size, size)):
+        raise ModelError(path, f"a damping of shape {shape}", wanted)
+    return kept
 
 
 def _armature(path: str, armature: Any, size: int) -> np.ndarray | None:
@@ -332,7 +357,8 @@ class JointSpec:
             return {}
         law = self.spring if checks.is_law(self.spring) else None
         spring = None if law is not None else _record(f"{path}/spring", self.spring, SpringSpec)
-        friction = _record(f"{path}/friction", self.friction, FrictionSpec)
+        friction = FrictionSpec(law=self.friction) if checks.is_friction_law(self.friction) else self.friction
+        friction = _record(f"{path}/friction", friction, FrictionSpec)
         actuation_path = f"{path}/actuation"
         return {
             "spring": law if spring is None else _spring(f"{path}/spring", spring, kind, size, motion),

@@ -130,6 +130,8 @@ def _parameter(
 
 def _friction_parameters(spec: JointSpec) -> list[NamedParameter]:
     path, box = f"{spec.name}/friction", f"{spec.name}/mf"
+    if spec.friction is not None and spec.friction.law is not None:
+        return _of_module(path, spec.friction.law, box, "law")
     warms = spec.friction is not None and spec.friction.temperature_coefficient != 0
     field = "friction." if warms else ""
     matrix = spec.friction is not None and np.ndim(spec.friction.viscous) == 2

@@ -18,6 +18,8 @@ from jmbs.library.mechanics.composition import make_drive
 from jmbs.library.mechanics.elements import LineOfAction, spring_damper
 from jmbs.library.mechanics.friction import (
     Friction,
+    JointFriction,
+    LawFriction,
     TemperatureDependentFriction,
     ViscousFriction,
     viscous_friction,
@@ -151,8 +153,10 @@ def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPo
     return JointPotential(array(spec.spring.stiffness), rest, group)
 
 
-def joint_friction(motion, spec: JointSpec) -> Friction | ViscousFriction | TemperatureDependentFriction:
+def joint_friction(motion, spec: JointSpec) -> JointFriction:
     """The friction on a joint's velocity, of no size where there is none."""
+    if spec.friction is not None and spec.friction.law is not None:
+        return LawFriction(spec.friction.law, relative_momentum(motion.group))
     friction, f = _isothermal_friction(motion, spec), spec.friction
     if f is None or f.temperature_coefficient == 0:
         return friction

@@ -31,6 +31,9 @@ from jmbs.lie import Composite, independence
 SMALLEST_VOLUME = 1e-12
 """Square of the volume that directions of motions span, below which they count as dependent."""
 
+WEIGHTS = "weights"
+"""The kind of numbers of order one that have no meaning alone, as those of networks."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
@@ -172,6 +175,7 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
     "positive number": (_number(positive=True), _is_positive),
     "non-negative number": (_number(non_negative=True), _is_non_negative),
     "numbers": (_finite, None),
+    WEIGHTS: (_finite, None),
     "coefficients": (lambda given: require_some(given.path, given.value), lambda x: jnp.any(x != 0)),
     "positive numbers": (_numbers(True), _is_positive),
     "non-negative numbers": (_numbers(False), _is_non_negative),
