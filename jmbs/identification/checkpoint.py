@@ -47,6 +47,7 @@ def save(
             stream,
             study=fingerprint(problem),
             x=at.x,
+            windows=position.windows,
             iterate=_numbers(at),
             stopped=at.stopped,
             best_x=np.zeros(0) if best is None else best.x,
@@ -82,8 +83,8 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]
                 best = _iterate(found["best_x"], found["best"], str(found["best_stopped"]))
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
-            study, steps = str(found["study"]), found["steps"].tolist()
+            study, steps, windows = str(found["study"]), found["steps"].tolist(), found["windows"]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
-    return study, Position(stage, at, (iterations, evaluations), start, best), refits, noise, steps
+    return study, Position(stage, at, (iterations, evaluations), start, best, windows), refits, noise, steps

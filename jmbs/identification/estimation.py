@@ -1,4 +1,5 @@
-"""Shooting: the whole of each recording simulated from its start, compared over a horizon that grows."""
+"""Shooting in stages: each recording simulated from its start over a horizon that grows, or in windows whose gaps
+close, and at last as a whole."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
+from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
@@ -21,6 +23,10 @@ EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
 USUAL_EVALUATIONS = 8
 """Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
+GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
+"""What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""
+GAPS_TOLERANCE = 1e-9
+"""Of these stages: gaps that are left are larger for the next one."""
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
@@ -43,13 +49,23 @@ class Progress:
 @dataclasses.dataclass(frozen=True)
 class Position:
     """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
-    of the stages `before`, which `start` it is, and the `best` end of those before."""
+    of the stages `before`, which `start` it is, and the `best` end of those before; `windows` (k,): coordinates of the
+    states at windows' starts, empty before the first stage that has them."""
 
     stage: int
     iterate: Iterate
     before: tuple[int, int] = (0, 0)
     start: int = 0
     best: Iterate | None = None
+    windows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """The `part` of each recording that is looked at; `gaps`: what gaps between windows count, None without windows."""
+
+    part: float
+    gaps: float | None = None
 
 
 def iterations_before(position: Position) -> tuple[int, int]:
@@ -58,21 +74,24 @@ def iterations_before(position: Position) -> tuple[int, int]:
     return position.before[0] + iterate.iterations, position.before[1] + iterate.evaluations
 
 
-def horizons_of(estimator: Estimator) -> tuple[float, ...]:
-    """Parts of each recording that the stages look at, the last 1. Raises `ModelError` for what is not there."""
-    if estimator.method != "shooting":
-        raise ModelError("estimator/method", repr(estimator.method), "shooting, the only method of this version")
+def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
+    """The stages, of which the last looks at the whole of each recording in one run. Raises `ModelError` for what is
+    not there."""
+    if estimator.method not in ("shooting", "multiple_shooting"):
+        raise ModelError("estimator/method", repr(estimator.method), "shooting or multiple_shooting")
     if estimator.loss not in LOSSES:
         raise ModelError("estimator/loss", repr(estimator.loss), f"one of {', '.join(LOSSES)}")
     if estimator.horizon not in ("growing", "full"):
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
+    if estimator.method == "multiple_shooting":
+        return (*(Stage(1.0, gaps) for gaps in GAPS), Stage(1.0))
     stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
-    return (*(FIRST_HORIZON * GROWTH**i for i in range(stages)), 1.0)
+    return (*(Stage(FIRST_HORIZON * GROWTH**i) for i in range(stages)), Stage(1.0))
 
 
 def evaluations_expected(estimator: Estimator) -> int:
     """How many residuals with Jacobian a fit will about take."""
-    return USUAL_EVALUATIONS * len(horizons_of(estimator)) * estimator.starts
+    return USUAL_EVALUATIONS * len(stages_of(estimator)) * estimator.starts
 
 
 def estimate(
@@ -82,31 +101,46 @@ def estimate(
 ) -> Position:
     """Goes on from a position to the end of the last stage; `seen` is called after each iteration."""
     estimator = problem.study.estimator
-    stages = horizons_of(estimator)
-    lower, upper = bounds_of(problem.unknowns.blocks)
+    stages = stages_of(estimator)
+    bounds = bounds_of(problem.unknowns.blocks)
+    p, windows = len(problem.unknowns.first), None
     while True:
-        last = position.stage == len(stages) - 1
+        stage, last = stages[position.stage], position.stage == len(stages) - 1
+        if stage.gaps is None:
+            evaluate, samples = rows_of(problem, stage.part, pull=not last)
+            states = np.zeros(0)
+        else:
+            windows = MultipleShooting(problem) if windows is None else windows
+            evaluate, samples = rows_of_windows(windows, stage.gaps)
+            states = position.windows if position.windows.size else windows.first
+        lower, upper = (
+            np.append(b, np.full(len(states), end)) for b, end in zip(bounds, (-np.inf, np.inf), strict=True)
+        )
         limits = Limits(
             lower,
             upper,
-            tolerance=estimator.tolerance if last else EARLY_TOLERANCE,
+            tolerance=estimator.tolerance if last else EARLY_TOLERANCE if stage.gaps is None else GAPS_TOLERANCE,
             most=estimator.max_iterations if last else EARLY_ITERATIONS,
-            loss=estimator.loss,
+            loss=estimator.loss if stage.gaps is None else "squares",
             scale=estimator.scale,
         )
-        evaluate, samples = rows_of(problem, stages[position.stage], pull=not last)
 
-        def show(iterate: Iterate, at: Position = position, samples: int = samples) -> None:
+        def parted(iterate: Iterate, at: Position = position, states: np.ndarray = states) -> Position:
+            """The position with the starts of windows apart from the study's unknowns."""
+            kept = iterate.x[p:] if states.size else at.windows
+            return dataclasses.replace(at, iterate=dataclasses.replace(iterate, x=iterate.x[:p]), windows=kept)
+
+        def show(iterate: Iterate, at: Position = position, samples: int = samples, parted=parted) -> None:
             done = at.before[0] + iterate.iterations
             cost = 2 * iterate.cost / max(samples, 1)
             progress = Progress(at.stage + 1, len(stages), done, cost, iterate.step, iterate.change)
-            seen(dataclasses.replace(at, iterate=iterate), progress)
+            seen(parted(iterate), progress)
 
-        iterate = minimise(evaluate, position.iterate, limits, show)
-        position = dataclasses.replace(position, iterate=iterate)
+        whole = dataclasses.replace(position.iterate, x=np.concatenate([position.iterate.x, states]))
+        position = parted(minimise(evaluate, whole, limits, show))
         if last:
             return position
-        after = Iterate(iterate.x, iterate.damping)
+        after = Iterate(position.iterate.x, position.iterate.damping)
         before = iterations_before(position)
         position = dataclasses.replace(position, stage=position.stage + 1, iterate=after, before=before)
 
@@ -123,15 +157,28 @@ def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int
         end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
         horizons[experiment.recording.name] = end
         count += experiment.samples(end)
+    return _with_beliefs(problem, lambda x: problem.evaluate(x, horizons), pull), count
+
+
+def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, int]:
+    """The same of samples in windows and of the gaps between these, which count as `gaps` says; of vectors that hold
+    the states at windows' starts too."""
+    return _with_beliefs(windows.problem, lambda z: windows.evaluate(z, gaps), pull=True), windows.samples
+
+
+def _with_beliefs(problem: FitProblem, evaluate: Evaluate, pull: bool) -> Evaluate:
+    """With rows of priors, and with `pull` those that hold the study's coordinates near the start."""
     first = problem.unknowns.first
 
-    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = problem.evaluate(x, horizons)
+    def whole(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = evaluate(z)
+        x = z[: len(first)]
         more, derivative = prior_rows(problem.unknowns.blocks, x)
-        residual, jacobian = np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
         if pull:
-            residual = np.concatenate([residual, PULL * (x - first)])
-            jacobian = np.concatenate([jacobian, PULL * np.eye(len(x))])
-        return residual, jacobian
+            more = np.concatenate([more, PULL * (x - first)])
+            derivative = np.concatenate([derivative, PULL * np.eye(len(x))])
+        columns = np.zeros((len(more), len(z)))
+        columns[:, : len(x)] = derivative
+        return np.concatenate([residual, more]), np.concatenate([jacobian, columns])
 
-    return evaluate, count
+    return whole

@@ -1,0 +1,220 @@
+"""Recordings cut into windows that each start from a state of their own, for multiple shooting."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.errors import ModelError
+from jmbs.identification.interpolation import ORDER
+from jmbs.identification.output_names import OutputName, parse_output
+from jmbs.identification.places import Place
+from jmbs.identification.prediction import FitProgram, Member, fitted_model, residual_and_jacobian
+from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.transforms import Transform
+from jmbs.identification.unknowns import UnknownBlock
+from jmbs.simulation import Model
+
+SEGMENTS = 10
+"""Windows of a recording where the study does not say how many."""
+SHORTEST = ORDER + 2
+"""Steps of a window, at least."""
+
+
+class JointStates(NamedTuple):
+    """The states of an open tree of joints: `blocks`, the q and the v of each joint, where they stand and how many
+    coordinates they have; `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's."""
+
+    blocks: tuple[UnknownBlock, ...]
+    outputs: tuple[OutputName, ...]
+    entries: tuple[int, ...]
+
+    @property
+    def keys(self) -> list[str]:
+        """Of each block whether it is a `q` or a `v`."""
+        return [self.outputs[first].kind for first in np.cumsum([0, *self.entries[:-1]])]
+
+    def by_block(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values (n, ...) of a state, cut by blocks."""
+        return np.split(values, np.cumsum(self.entries)[:-1])
+
+
+class Window(NamedTuple):
+    """A part of a recording: a `member` of its program, whose last channels are the states of joints; of these there is
+    one sample, at the end of the window, numbered `end`."""
+
+    member: Member
+    end: int
+
+
+class WindowedRecording(NamedTuple):
+    """An experiment cut into windows. All have the same `program`, whose last unknowns are the state of joints that a
+    window starts from; what this holds, say `states`."""
+
+    experiment: Experiment
+    windows: tuple[Window, ...]
+    program: FitProgram
+    states: JointStates
+
+    def first_state(self, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values (n,) of the state that the recording starts from, and their derivative (n, p)."""
+        member = self.experiment.member
+        at = jnp.asarray(local, member.model.dtype)
+        value, slope = _first_state(self.experiment.program, self.states.blocks, member, at)
+        return np.asarray(value, float), np.asarray(slope, float)
+
+    def run(
+        self, window: Window, local: np.ndarray, start: tuple[Transform, ...], coordinates: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals (c, n) of a window, and their derivative (c, n, p + k) by the unknowns and its start's coordinates.
+
+        **Arguments:** `start`: the transforms to it, by block of the state.
+        """
+        member = dataclasses.replace(window.member, transforms=(*window.member.transforms, *start))
+        vector = np.concatenate([local, coordinates])
+        at, always = (jnp.asarray(array, member.model.dtype) for array in (vector, np.inf))
+        residual, slope = residual_and_jacobian(self.program, member, at, always)
+        return np.asarray(residual, float), np.asarray(slope, float)
+
+
+@eqx.filter_jit
+def _first_state(
+    program: FitProgram, blocks: tuple[UnknownBlock, ...], member: Member, local: Float[Array, " p"]
+) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
+    def values(vector):
+        model = fitted_model(program, member, vector)[0]
+        value = jnp.concatenate([_initial(model, block) for block in blocks])
+        return value, value
+
+    slope, value = jax.jacfwd(values, has_aux=True)(local)
+    return value, slope
+
+
+def _initial(model: Model, block: UnknownBlock) -> Array:
+    """The q or v that a joint starts with: what is given, else neutral or none."""
+    assert block.place is not None
+    name, _, key = block.place.base.removeprefix("initial/").rpartition("/")
+    given = model.initial.get("joints", {}).get(name, {})
+    if key == "v":
+        return jnp.asarray(given.get("v", jnp.zeros(block.size, model.dtype)))
+    group = model.layout.joint(name).group
+    neutral = group.to_coordinates(group.identity(model.dtype))
+    return jnp.asarray(given.get("q", given.get("guess", neutral)))
+
+
+def joint_states(model: Model) -> JointStates:
+    """What decides how an open tree moves on. Raises `ModelError` for a model that something else decides too."""
+    blocks, outputs, entries = [], [], []
+    if not _is_tree_of_joints(model):
+        found = (
+            f"multiple_shooting of {model.name}, which has loops, constraints, free bodies or states besides joints'"
+        )
+        raise ModelError("estimator/method", found, "an open tree of joints; shooting with a growing horizon takes all")
+    for joint in model.layout.joints:
+        sizes = model.layout.initial_shapes("joints", joint)
+        for key in ("q", "v"):
+            (n,), (coordinates,) = sizes[key], sizes["v"]
+            if not n:
+                continue
+            path = f"initial/{joint}/{key}"
+            names = tuple(f"windows/{joint}/{key}[{i}]" for i in range(n))
+            blocks.append(UnknownBlock(names, Place(path, path), coordinates))
+            outputs += [parse_output(model, f"{joint}/{key}[{i}]") for i in range(n)]
+            entries.append(n)
+    return JointStates(tuple(blocks), tuple(outputs), tuple(entries))
+
+
+def _is_tree_of_joints(model: Model) -> bool:
+    tree = model.tree
+    if tree is None or tree.other_rows.size or not all(all(group.names) for group in tree.tree.groups):
+        return False
+    parts = model.layout.parts
+    of_joints = {joint.coordinates for joint in parts.joints} | {element.length for element in parts.elements}
+    blocks = tree.blocks[: len(tree.kept)]
+    if of_joints & model.initial.get("states", {}).keys():
+        return False
+    return all(block.environment or of_joints >= set(block.junctions) for block in blocks)
+
+
+def cut(problem: FitProblem) -> list[WindowedRecording]:
+    """The recordings that are fitted, cut into as many windows as the study says, on ends of steps, of equally many
+    steps where recordings share a program. Raises `ModelError`."""
+    asked = problem.study.estimator.segments
+    wanted = SEGMENTS if asked is None else asked
+    if wanted < 2:
+        raise ModelError("estimator/segments", str(wanted), "2 or more")
+    steps = {}
+    for e in problem.training:
+        span = float(np.max(e.recording.ts)) - float(e.member.start)
+        steps[e.recording.name] = max(int(np.ceil(span / float(e.member.step) * (1 - 1e-9))), 1)
+    lengths = {name: int(np.ceil(count / wanted)) for name, count in steps.items()}
+    cuts = []
+    for e in problem.training:
+        own = steps[e.recording.name]
+        length = max(lengths[other.recording.name] for other in problem.training if other.program == e.program)
+        if length < SHORTEST:
+            found = f"{wanted} of recording {e.recording.name}, whose run has {own} steps"
+            raise ModelError("estimator/segments", found, f"windows of {SHORTEST} steps or more")
+        cuts.append((e, length, _samples_by_window(e, length, int(np.ceil(own / length)))))
+    most = {
+        e.recording.name: max(
+            len(places) for other, _, chosen in cuts if other.program == e.program for places in chosen
+        )
+        for e, _, _ in cuts
+    }
+    return [_windowed(e, length, chosen, most[e.recording.name] + 1) for e, length, chosen in cuts]
+
+
+def _samples_by_window(e: Experiment, length: int, count: int) -> list[np.ndarray]:
+    """Which times of a recording lie in each window."""
+    start, step = float(e.member.start), float(e.member.step)
+    begins = start + length * step * np.arange(count)
+    seen = np.any(np.asarray(e.member.weights) > 0, axis=0)
+    window = np.searchsorted(begins, np.asarray(e.member.times) + 1e-9 * step, side="right") - 1
+    return [np.flatnonzero(seen & (window == k)) for k in range(count)]
+
+
+def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -> WindowedRecording:
+    program, states = e.program, joint_states(e.member.model)
+    shown = tuple(f"windows/{o.owner}/{o.kind}[{o.index[0]}]" for o in states.outputs)
+    # What is said of the start of the recording does not hold at the starts of windows.
+    ties = tuple((place, expression) for place, expression in program.ties if not place.base.startswith("initial/"))
+    fixed = {path: value for path, value in e.member.fixed.items() if not path.startswith("initial/")}
+    of_windows = FitProgram(
+        (*program.outputs, *states.outputs),
+        (*program.sensors, *shown),
+        (*program.blocks, *states.blocks),
+        ties,
+        length + 1,
+        program.method,
+    )
+    start, spacing = float(e.member.start), length * float(e.member.step)
+    windows = []
+    for k, places in enumerate(chosen):
+        member = _member(e.member, states, start + k * spacing, start + (k + 1) * spacing, places, most)
+        windows.append(Window(dataclasses.replace(member, fixed=fixed), len(places)))
+    return WindowedRecording(e, tuple(windows), of_windows, states)
+
+
+def _member(whole: Member, states: JointStates, begin: float, end: float, places: np.ndarray, most: int) -> Member:
+    """The samples of a window, then one of the states at its end."""
+    n, dtype = len(states.outputs), whole.times.dtype
+    sensors = whole.weights.shape[0]
+    times = np.full(most, end)
+    times[: len(places)] = np.asarray(whole.times)[places]
+    measured, weights = np.zeros((sensors + n, most)), np.zeros((sensors + n, most))
+    measured[:sensors, : len(places)] = np.asarray(whole.measured)[:, places]
+    weights[:sensors, : len(places)] = np.asarray(whole.weights)[:, places]
+    weights[sensors:, len(places)] = 1.0
+    constants = np.concatenate([np.asarray(whole.constants), np.tile([1.0, 0.0, 0.0], (n, 1))])
+    arrays = [jnp.asarray(a, dtype) for a in (begin, times, measured, weights, constants)]
+    start, times_, measured_, weights_, constants_ = arrays
+    return dataclasses.replace(
+        whole, start=start, times=times_, measured=measured_, weights=weights_, constants=constants_
+    )

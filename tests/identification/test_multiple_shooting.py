@@ -1,0 +1,154 @@
+"""Fits in windows whose gaps close: the answer of one run, derivatives, samples, resuming, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from recorded_pendulums import TRUTH, study
+
+import jmbs
+from jmbs.errors import ModelError
+from jmbs.identification import Estimator, Parameter, Recording, Sensor, Study, fit_study
+from jmbs.identification.estimation import Position, estimate
+from jmbs.identification.least_squares import Iterate
+from jmbs.identification.multiple_shooting import MultipleShooting
+from jmbs.identification.problem import pose
+from jmbs.identification.windows import cut, joint_states
+from jmbs.lie import quaternion_to_rotation
+
+WINDOWS = Estimator("multiple_shooting", segments=5)
+
+
+class Stop(Exception):
+    """Ends a fit from outside."""
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return pose(study(estimator=WINDOWS))
+
+
+@pytest.fixture(scope="module")
+def windows(problem):
+    return MultipleShooting(problem)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit_study(study(estimator=WINDOWS))
+
+
+def test_answer_is_that_of_one_run(fitted):
+    """And of the same quality: intervals, chi-squared and residuals; with fewer runs."""
+    single = fit_study(study())
+    assert fitted.status == single.status == "converged"
+    for name, other in single.parameters.items():
+        one = fitted.parameters[name]
+        assert one.interval and other.interval and one.standard_error and other.standard_error
+        assert abs(one.estimate - other.estimate) < 1e-3 * other.standard_error
+        np.testing.assert_allclose(one.interval, other.interval, rtol=1e-6)
+        if name in TRUTH:
+            assert abs(one.estimate - TRUTH[name]) < 4 * one.standard_error
+    assert fitted.chi2_per_degree == pytest.approx(single.chi2_per_degree, rel=1e-9)
+    assert fitted.evaluations["simulations"] < 0.7 * single.evaluations["simulations"]
+
+
+def test_gaps_close(problem, windows):
+    stages = {}
+    at = Position(0, Iterate(problem.unknowns.first))
+    end = estimate(problem, at, lambda at, progress: stages.update({progress.stage: at}))
+    gaps = [windows.largest_gap(np.concatenate([at.iterate.x, at.windows])) for at in stages.values()]
+    closing = gaps[:-1]  # the last stage has no windows
+    assert all(after <= before for before, after in itertools.pairwise(closing))
+    assert closing[0] > 1e-3 and closing[-1] < 1e-8
+    # One run of the whole has little left to do.
+    assert end.iterate.stopped == "converged" and end.iterate.iterations <= 3
+
+
+def test_derivatives_are_those_of_differences(windows):
+    z = np.concatenate([windows.problem.unknowns.first, windows.first])
+    residual, jacobian = windows.evaluate(z, 1.0)
+    rng, h = np.random.default_rng(3), 1e-5
+    direction = rng.normal(size=len(z))
+    ends = [windows.evaluate(z + s * h * direction, 1.0)[0] for s in (1, -1)]
+    slope = (ends[0] - ends[1]) / (2 * h)
+    np.testing.assert_allclose(jacobian @ direction, slope, atol=1e-6 * np.max(np.abs(slope)))
+    assert len(residual) == windows.samples + 2 * 4 * 2
+
+
+@pytest.mark.parametrize("segments", [2, 5, 7])
+def test_each_sample_lies_in_one_window(problem, segments):
+    """Also where recordings that share a program are of different lengths."""
+    short = problem.experiments[1]
+    weights = np.asarray(short.member.weights).copy()
+    weights[:, 90:] = 0
+    recording = dataclasses.replace(short.recording, ts=np.asarray(short.recording.ts)[:90])
+    short = short._replace(recording=recording, member=dataclasses.replace(short.member, weights=weights))
+    given = dataclasses.replace(problem.study, estimator=Estimator("multiple_shooting", segments=segments))
+    found = cut(dataclasses.replace(problem, study=given, experiments=(problem.experiments[0], short)))
+    assert len(found[0].windows) == segments > len(found[1].windows) and found[0].program == found[1].program
+    for windowed, experiment in zip(found, (problem.experiments[0], short), strict=True):
+        seen = np.asarray(experiment.member.weights)[0] > 0
+        times = [np.asarray(w.member.times)[np.asarray(w.member.weights)[0] > 0] for w in windowed.windows]
+        np.testing.assert_array_equal(np.concatenate(times), np.asarray(experiment.member.times)[seen])
+        for window, own in zip(windowed.windows, times, strict=True):
+            assert np.all(own > float(window.member.start) - 1e-9)
+
+
+def test_goes_on_from_a_checkpoint_to_the_same_bits(fitted, tmp_path):
+    file = tmp_path / "checkpoint.npz"
+    for after in (2, 8):
+        count = itertools.count(1)
+
+        def stop(_, count=count, after=after):
+            if next(count) == after:
+                raise Stop
+
+        with pytest.raises(Stop):
+            fit_study(study(estimator=WINDOWS), progress=stop, checkpoint=file)
+        again = fit_study(study(estimator=WINDOWS), checkpoint=file, resume=True)
+        assert [e.estimate for e in again.parameters.values()] == [e.estimate for e in fitted.parameters.values()]
+        assert again.evaluations["iterations"] == fitted.evaluations["iterations"]
+
+
+@pytest.mark.parametrize("segments, message", [(1, "2 or more"), (40, "windows of 8 steps or more")])
+def test_windows_that_cannot_be_are_refused(problem, segments, message):
+    estimator = Estimator("multiple_shooting", segments=segments)
+    with pytest.raises(ModelError, match=message):
+        cut(dataclasses.replace(problem, study=dataclasses.replace(problem.study, estimator=estimator)))
+
+
+@pytest.mark.parametrize("config", ["slider_crank", "two_floating_bodies"])
+def test_models_whose_joints_do_not_say_all_are_refused(config):
+    model = jmbs.compile(jmbs.load(Path(__file__).parents[2] / "configs" / f"{config}.yaml"))
+    with pytest.raises(ModelError, match="an open tree of joints"):
+        joint_states(model)
+
+
+@pytest.mark.slow
+def test_starts_of_windows_may_be_rotations():
+    """A ball joint whose coordinates nothing measures: a point of the body is seen, and three of its moments are
+    unknown."""
+    moments = {"top/inertia[0,0]": 0.011, "top/inertia[1,1]": 0.014, "top/inertia[2,2]": 0.008}
+    mechanism = jmbs.Mechanism("top")
+    mechanism.add_body("top", 0.8, list(moments.values()))
+    mechanism.add_joint("ball", "spherical", "ground", "top", child_frame={"position": [0.0, 0.0, -0.2]})
+    mechanism.set_initial(joints={"ball": {"q": [0.8, 0.6, 0.0, 0.0], "v": [0.5, -1.0, 12.0]}})
+    model, ts = jmbs.compile(mechanism), np.arange(0.0, 2.0, 0.01)
+    run = jmbs.simulate(model, ts=ts, tolerance=1e-10, audit=False)
+    rotation = np.asarray(jax.vmap(quaternion_to_rotation)(run.quaternion["top"]))
+    seen = np.asarray(run.position["top"]) + rotation @ np.array([0.1, 0.0, 0.05])
+    seen = seen + 1e-4 * np.random.default_rng(0).normal(size=seen.shape)
+    recording = Recording("spin", ts, {name: seen[:, i] for i, name in enumerate("xyz")})
+    sensors = {name: Sensor(f"top/point(0.1,0,0.05)/position[{i}]", 1e-4) for i, name in enumerate("xyz")}
+    unknown = {path: Parameter(1.2 * value) for path, value in moments.items()}
+    found = fit_study(Study(model, (recording,), unknown, sensors, estimator=Estimator("multiple_shooting")))
+    assert found.status == "converged" and 0.8 < found.chi2_per_degree < 1.25
+    for path, value in moments.items():
+        entry = found.parameters[path]
+        assert entry.standard_error and abs(entry.estimate - value) < 4 * entry.standard_error
