@@ -82,7 +82,7 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
 def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     """Whether the step that a model gives follows the motion; others are chosen so that they do."""
     recording, model = experiment.recording, experiment.member.model
-    if model.settings.dt is None:
+    if model.settings.dt is None or not experiment.program.simulates:
         return []
     noise = deviations_of(problem.study, recording, experiment.outputs, problem.noise)
     if not is_coarse(recording, model, experiment.outputs, noise):
@@ -113,9 +113,10 @@ def _at_start(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> lis
 
     predicted = problem.predicted(experiment, problem.local(experiment, x))
     ts = np.asarray(recording.ts, float)
-    return findings_at_start(
-        recording.name, ts, measured, predicted, units, given=given, noise=noise, exchanged=exchanged
-    )
+    # What else is unknown does not depend on the samples, so the model shows the same.
+    measures = any(block.kind == "initial" for block in problem.unknowns.of(recording.name))
+    found = {"given": given, "noise": noise, "exchanged": exchanged if measures else None}
+    return findings_at_start(recording.name, ts, measured, predicted, units, **found)
 
 
 def _has_effect(found, slope: np.ndarray) -> bool:

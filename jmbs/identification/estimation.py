@@ -19,6 +19,7 @@ FIRST_HORIZON = 1 / 24
 GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
+METHODS = ("shooting", "inverse_dynamics")
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
@@ -58,10 +59,14 @@ def iterations_before(position: Position) -> tuple[int, int]:
 
 def horizons_of(estimator: Estimator) -> tuple[float, ...]:
     """Parts of each recording that the stages look at, the last 1. Raises `ModelError` for what is not there."""
-    if estimator.method != "shooting":
-        raise ModelError("estimator/method", repr(estimator.method), "shooting, the only method of this version")
+    if estimator.method not in METHODS:
+        raise ModelError("estimator/method", repr(estimator.method), f"{' or '.join(METHODS)}")
     if estimator.loss not in LOSSES:
         raise ModelError("estimator/loss", repr(estimator.loss), f"one of {', '.join(LOSSES)}")
+    if estimator.method == "inverse_dynamics":
+        if estimator.loss != "squares":
+            raise ModelError("estimator/loss", repr(estimator.loss), "squares, where the motion is estimated along")
+        return (1.0,)
     if estimator.horizon not in ("growing", "full"):
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
     stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0

@@ -12,11 +12,13 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
+from jmbs.identification.motion import MotionProgram
+from jmbs.identification.motion_problem import along_motion, driven, is_by_motion, require_motion_output
 from jmbs.identification.noise import noise_of
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
-from jmbs.identification.prediction import FitProgram, Member, prediction, residual_and_jacobian
+from jmbs.identification.prediction import FitProgram, Member
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import chosen_step, fixed_method
 from jmbs.identification.study import SENSOR_KEYS, Channel, Parameter, Recording, Study
@@ -30,8 +32,8 @@ class Experiment(NamedTuple):
     """A recording ready to be compared: its program and arrays, `recording` itself, and where its unknowns stand."""
 
     recording: Recording
-    program: FitProgram
-    member: Member
+    program: FitProgram | MotionProgram
+    member: Any
     local: np.ndarray
 
     def samples(self, horizon: float = np.inf) -> int:
@@ -87,8 +89,8 @@ class FitProblem:
     def evaluate_one(self, experiment: Experiment, local: np.ndarray, horizon: float) -> tuple[np.ndarray, np.ndarray]:
         """The same of one recording, by its local unknowns: rows of all its channels, zero where there is no sample."""
         at, until = (jnp.asarray(array, experiment.member.model.dtype) for array in (local, horizon))
-        residual, jacobian = residual_and_jacobian(experiment.program, experiment.member, at, until)
-        self.counts.simulations += 1
+        residual, jacobian = experiment.program.evaluate(experiment.member, at, until)
+        self.counts.simulations += experiment.program.simulates
         self.counts.jacobians += 1
         residual = np.asarray(residual, float)
         return residual.reshape(-1), np.asarray(jacobian, float).reshape(residual.size, -1)
@@ -100,11 +102,19 @@ class FitProblem:
 
     def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
         """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
-        self.counts.simulations += 1
+        self.counts.simulations += experiment.program.simulates
         at = jnp.asarray(local, experiment.member.model.dtype)
-        shown = np.asarray(prediction(experiment.program, experiment.member, at))
+        shown = np.asarray(experiment.program.shown(experiment.member, at))
         n = len(experiment.recording.ts)
         return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
+
+    def nuisances(self, x: np.ndarray) -> dict[str, dict[str, float]]:
+        """By recording that is fitted and sensor: degrees of freedom of its samples that nuisance unknowns take."""
+        found = {}
+        for e in self.training:
+            taken = e.program.taken(e.member, jnp.asarray(self.local(e, x), e.member.model.dtype))
+            found[e.recording.name] = dict(zip(e.program.sensors, np.asarray(taken, float).tolist(), strict=True))
+        return found
 
     def ends(self) -> dict[str, float]:
         """The last sample's time of each recording, s."""
@@ -117,16 +127,21 @@ def pose(study: Study) -> FitProblem:
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
-    ready = {r.name: with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
-    step = {}
+    by_motion = is_by_motion(study)
+    ready, step = {}, {}
     for r in study.data:
-        step[r.name] = chosen_step(r, ready[r.name], outputs[r.name], deviations_of(study, r, outputs[r.name], noise))
+        inputs = driven(r, models[r.name], outputs[r.name]) if by_motion else r
+        ready[r.name] = with_recording_inputs(study, inputs, models[r.name], unknowns)
+        deviations = deviations_of(study, r, outputs[r.name], noise)
+        step[r.name] = np.inf if by_motion else chosen_step(r, ready[r.name], outputs[r.name], deviations)
     shapes = _common_shapes(study, ready, step)
     experiments = []
     for recording in study.data:
         model, (knots, n) = ready[recording.name], shapes[recording.name]
         program = _program(study, recording, model, outputs[recording.name], unknowns, knots, ties)
         member = _member(study, recording, model, program, unknowns, step[recording.name], n, noise)
+        if by_motion:
+            program, member = along_motion(study, recording, program, member)
         experiments.append(Experiment(recording, program, member, unknowns.local(recording.name)))
     return FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
 
@@ -174,7 +189,9 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
                 raise ModelError(f"recordings/{recording.name}/channels/{name}", "no such sensor", wanted)
             where = f"sensors/{name}/output"
             output = parse_output(models[recording.name], study.sensors[name].output, where)
-            if output.kind == "actuation":
+            if is_by_motion(study):
+                require_motion_output(where, study.sensors[name].output, output)
+            elif output.kind == "actuation":
                 wanted = "what a motion shows; measured torques are inputs of a fit by shooting"
                 raise ModelError(where, study.sensors[name].output, wanted)
             found[recording.name][name] = output
