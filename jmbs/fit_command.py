@@ -198,8 +198,9 @@ def _write_report(
     if not wanted:
         return []
     runs: list[Trajectory] = []
-    with waiting("running the fitted model with its energy account"):
-        _attempt("its energy account", troubles, lambda: runs.append(account_run(fit, study)) or [])
+    if study.estimator.method != "inverse_dynamics":  # whose models are not run at all
+        with waiting("running the fitted model with its energy account"):
+            _attempt("its energy account", troubles, lambda: runs.append(account_run(fit, study)) or [])
     with waiting("drawing the report"):
         fit.report(file, runs[0] if runs else None, profiles)
     return [file]

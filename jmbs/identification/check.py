@@ -152,7 +152,7 @@ def _sensitivities(problem: FitProblem, jacobian: np.ndarray) -> dict[str, dict[
 def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     """Whether the step that a model gives follows the motion; others are chosen so that they do."""
     recording, model = experiment.recording, experiment.member.model
-    if model.settings.dt is None:
+    if model.settings.dt is None or not experiment.program.simulates:
         return []
     if not is_coarse(recording, model, experiment.outputs, experiment.weights):
         return []
@@ -183,9 +183,10 @@ def _beside_the_model(
         return problem.predicted(experiment, starts_of(blocks))
 
     ts = np.asarray(recording.ts, float)
-    return findings_at_start(
-        recording.name, ts, measured, predicted, units, given=given, noise=noise, exchanged=exchanged
-    )
+    # What else is unknown does not depend on the samples, so the model shows the same.
+    measures = any(block.kind == "initial" for block in problem.unknowns.of(recording.name))
+    found = {"given": given, "noise": noise, "exchanged": exchanged if measures else None}
+    return findings_at_start(recording.name, ts, measured, predicted, units, **found)
 
 
 def _has_effect(found, slope: np.ndarray) -> bool:

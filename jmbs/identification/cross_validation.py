@@ -55,6 +55,7 @@ def without(problem: FitProblem, experiment: Experiment) -> tuple[FitProblem, np
     experiments = tuple(
         e._replace(
             recording=tested if e.recording.name == name else e.recording,
+            member=e.program.held_out(e.member) if e.recording.name == name else e.member,
             local=fewer.local(e.recording.name),
         )
         for e in problem.experiments

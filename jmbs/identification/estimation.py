@@ -27,6 +27,7 @@ GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
 """What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""
 GAPS_TOLERANCE = 1e-9
 """Of these stages: gaps that are left are larger for the next one."""
+METHODS = ("shooting", "multiple_shooting", "inverse_dynamics")
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
@@ -77,10 +78,14 @@ def iterations_before(position: Position) -> tuple[int, int]:
 def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
     """The stages, of which the last looks at the whole of each recording in one run. Raises `ModelError` for what is
     not there."""
-    if estimator.method not in ("shooting", "multiple_shooting"):
-        raise ModelError("estimator/method", repr(estimator.method), "shooting or multiple_shooting")
+    if estimator.method not in METHODS:
+        raise ModelError("estimator/method", repr(estimator.method), f"one of {', '.join(METHODS)}")
     if estimator.loss not in LOSSES:
         raise ModelError("estimator/loss", repr(estimator.loss), f"one of {', '.join(LOSSES)}")
+    if estimator.method == "inverse_dynamics":
+        if estimator.loss != "squares":
+            raise ModelError("estimator/loss", repr(estimator.loss), "squares, where the motion is estimated along")
+        return (Stage(1.0),)
     if estimator.horizon not in ("growing", "full"):
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
     if estimator.method == "multiple_shooting":

@@ -201,19 +201,20 @@ def _deviation(problem: FitProblem, sensor: str) -> float:
 def _noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
     """By sensor whose noise is estimated: what the residuals of training data say."""
     found = {}
-    free = len(x)
+    free, taken = len(x), problem.nuisances(x)
     whole = sum(e.samples() for e in problem.training)
     shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in problem.training}
     for name in _estimated(problem.study):
-        squares, count = 0.0, 0
+        squares, count, nuisances = 0.0, 0, 0.0
         for e in problem.training:
             if name in e.program.sensors and _is_estimated(problem.study, e.recording, name):
                 values = samples(e.recording, name)
                 seen = np.isfinite(values)
                 squares += float(np.sum((values - shown[e.recording.name][name])[seen] ** 2))
                 count += int(np.sum(seen))
+                nuisances += taken[e.recording.name][name]
         if count:
-            found[name] = float(np.sqrt(squares / (count * max(1 - free / whole, 0.1))))
+            found[name] = float(np.sqrt(squares / (count * max(1 - free / whole - nuisances / count, 0.1))))
     return found
 
 
@@ -241,7 +242,8 @@ def _judged(run: _Run, check: Check) -> Fit:
     if not sound:
         residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
     found = sensitivity_of(problem, x, jacobian)
-    degrees = max(count - int(np.sum(~found.invisible)), 1)
+    taken = sum(sum(channels.values()) for channels in problem.nuisances(x).values()) if sound else 0.0
+    degrees = max(count - int(np.sum(~found.invisible)) - round(taken), 1)
     priors = prior_rows(problem.unknowns.blocks, x)[0]
     chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
     parameters = estimates_of(problem, found, x, degrees)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -20,6 +20,12 @@ from jmbs.identification.study import SENSOR_KEYS
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock, by_name, values_of
 from jmbs.simulation import Model, parameter_value, simulate
+
+if TYPE_CHECKING:
+    from jmbs.identification.motion import MotionMember, MotionProgram
+
+    Program: TypeAlias = "FitProgram | MotionProgram"
+    AnyMember: TypeAlias = "Member | MotionMember"
 
 ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
@@ -39,6 +45,32 @@ class FitProgram:
     ties: tuple[tuple[Place, Expression], ...]
     knots: int
     method: str
+    simulates: ClassVar[bool] = True
+
+    def evaluate(
+        self, member: Member, local: Float[Array, " p"], horizon: Array
+    ) -> tuple[Float[Array, "c n"], Float[Array, "c n p"]]:
+        """See `residual_and_jacobian`."""
+        return residual_and_jacobian(self, member, local, horizon)
+
+    def shown(self, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
+        """See `predict`."""
+        return prediction(self, member, local)
+
+    def taken(self, member: Member, local: Float[Array, " p"]) -> Float[Array, " c"]:
+        """Degrees of freedom of each channel's samples that nuisance unknowns take: there are none."""
+        del local
+        return jnp.zeros(len(self.sensors), member.model.dtype)
+
+    def held_out(self, member: Member) -> Member:
+        """The arrays of a recording that is not fitted."""
+        return member
+
+    def whitened(
+        self, member: Member, local: Float[Array, " p"], horizon: Array, adjoint: str = "forward"
+    ) -> Float[Array, "c n"]:
+        """See `whitened`."""
+        return whitened(self, member, local, horizon, adjoint)
 
 
 class Member(eqx.Module):
@@ -61,28 +93,33 @@ class Member(eqx.Module):
     fixed: dict[str, Array]
 
 
-def fitted_model(program: FitProgram, member: Member, local: Float[Array, " p"]) -> tuple[Model, dict[str, Array], Any]:
+def fitted_model(program: Program, member: AnyMember, local: Float[Array, " p"]) -> tuple[Model, dict[str, Array], Any]:
     """The model at local coordinates, all values by name, and how far centres of mass have moved; pure."""
     values = values_of(member.transforms, program.blocks, local)
     named = by_name(program.blocks, values)
     placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
-    model, moved = with_places(member.model, placed)
-    model, tied, shifts = with_ties(model, program.ties, named)
-    return model.with_parameters(member.fixed) if member.fixed else model, named | tied, moved | shifts
+    model, tied, moved = with_ties(member.model, placed, program.ties, named)
+    return model.with_parameters(member.fixed) if member.fixed else model, named | tied, moved
 
 
 def with_ties(
-    model: Model, ties: Iterable[tuple[Place, Expression]], named: Mapping[str, Any]
+    model: Model,
+    placed: Mapping[Place, Float[Array, " n"]],
+    ties: Iterable[tuple[Place, Expression]],
+    named: Mapping[str, Any],
 ) -> tuple[Model, dict[str, Array], dict[str, Array]]:
-    """The model with what is tied, in an order in which each follows from those before; these values by path, and how
-    far centres of mass have moved; pure. An expression's paths are looked up by name, else in the model."""
+    """The model with values at places and what is tied to them, in an order in which each follows from those before;
+    the latter by path, and how far centres of mass have moved; pure. An expression's paths are looked up by name, else
+    in the model. All is set at once: what is allowed of one may depend on the other."""
     found: dict[str, Array] = {}
-    moved: dict[str, Array] = {}
+    placed = dict(placed)
     for place, expression in ties:
-        found[place.path] = value_of(expression, model, {**named, **found})
-        model, shifts = with_places(model, {place: jnp.reshape(found[place.path], 1)})
-        moved |= shifts
-    return model, found, moved
+        known = {**named, **found}
+        asks = any(path not in known for path in expression.names)
+        found[place.path] = value_of(expression, with_places(model, placed)[0] if asks else model, known)
+        placed[place] = jnp.reshape(found[place.path], 1)
+    whole, moved = with_places(model, placed)
+    return whole, found, moved
 
 
 def value_of(expression: Expression, model: Model, named: Mapping[str, Any]) -> Array:
@@ -96,6 +133,16 @@ def _own(model: Model, path: str) -> Array:
     place = place_of(model, path)
     value = parameter_value(model, place.base)
     return value.reshape(()) if place.index is None else value[place.index]
+
+
+def sensor_values(program: Program, member: AnyMember, named: Mapping[str, Array]) -> list[tuple[Array, Array, Array]]:
+    """By channel gain, bias and delay (s): what is unknown by name, else the constant."""
+    found = []
+    for sensor, constant in zip(program.sensors, member.constants, strict=True):
+        known = zip(SENSOR_KEYS, constant, strict=True)
+        gain, bias, delay = [jnp.asarray(named.get(f"sensors/{sensor}/{key}", value)) for key, value in known]
+        found.append((gain, bias, delay))
+    return found
 
 
 def predict(
@@ -117,9 +164,7 @@ def predict(
         throw=False,
     )
     shown = []
-    for output, sensor, constant in zip(program.outputs, program.sensors, member.constants, strict=True):
-        known = zip(SENSOR_KEYS, constant, strict=True)
-        gain, bias, delay = [jnp.asarray(named.get(f"sensors/{sensor}/{key}", value)) for key, value in known]
+    for output, (gain, bias, delay) in zip(program.outputs, sensor_values(program, member, named), strict=True):
         knots = signal(output, model, run, member.step, moved)
         shown.append(gain * at_times(member.start, member.step, knots, member.times - delay) + bias)
     return jnp.stack(shown)

@@ -11,6 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.held_out import held_out_local, window_rows
 from jmbs.identification.least_squares import visible_directions
+from jmbs.identification.motion_problem import is_by_motion
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.problem import (
@@ -80,6 +81,9 @@ def _ready(solution: Solution, recording: Recording, fitted: bool) -> tuple[FitP
     """The recording as an experiment of all sensors that its model has, and the problem with it."""
     refuse_recording(recording)
     problem, seen = solution.problem, _is_seen(recording)
+    if is_by_motion(problem.study):
+        found, wanted = "a fit by inverse dynamics", "one by shooting; recordings of role test show predicted torques"
+        raise ModelError(f"recordings/{recording.name}", found, wanted)
     others = tuple(r for r in problem.study.data if r.name != recording.name)
     study = dataclasses.replace(problem.study, data=(dataclasses.replace(recording, role="test"),))
     model = recording_models(study)[recording.name]
@@ -143,8 +147,8 @@ def _shared_shape(problem: FitProblem, own: Experiment, knots: int) -> tuple[int
     """Knots and samples: those of a program of the fit that is long enough, for it is compiled already."""
     n = len(own.member.times)
     for experiment in problem.experiments:
-        shape = experiment.program.knots, len(experiment.member.times)
-        same = dataclasses.replace(experiment.program, knots=own.program.knots) == own.program
+        shape = experiment.run.knots, len(experiment.member.times)
+        same = dataclasses.replace(experiment.run, knots=own.run.knots) == own.program
         if same and shape[0] >= knots and shape[1] >= n:
             return shape
     return knots, n

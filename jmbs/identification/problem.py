@@ -13,11 +13,13 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
 from jmbs.identification.interpolation import ORDER
+from jmbs.identification.motion import MotionProgram
+from jmbs.identification.motion_problem import along_motion, driven, is_by_motion, require_motion_output
 from jmbs.identification.noise import noise_of
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
-from jmbs.identification.prediction import FitProgram, Member, fitted_model, prediction, residual_and_jacobian
+from jmbs.identification.prediction import FitProgram, Member, fitted_model
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import chosen_step, fixed_method, shortest_of
 from jmbs.identification.study import SENSOR_KEYS, Channel, Parameter, Recording, Study
@@ -31,14 +33,20 @@ class Experiment(NamedTuple):
     """A recording ready to be compared: its program and arrays, `recording` itself, and where its unknowns stand."""
 
     recording: Recording
-    program: FitProgram
-    member: Member
+    program: FitProgram | MotionProgram
+    member: Any
     local: np.ndarray
 
     def samples(self, horizon: float = np.inf) -> int:
         """How many there are up to a time, s."""
         times, weights = np.asarray(self.member.times), np.asarray(self.member.weights)
         return int(np.sum((weights > 0) & (times <= horizon)))
+
+    @property
+    def run(self) -> FitProgram:
+        """The program of a recording that is simulated."""
+        assert isinstance(self.program, FitProgram)
+        return self.program
 
     @property
     def outputs(self) -> dict[str, OutputName]:
@@ -104,16 +112,16 @@ class FitProblem:
         if found is not None and member is experiment.member and before == place:
             return found
         at, until = (jnp.asarray(array, experiment.member.model.dtype) for array in (local, horizon))
-        residual, jacobian = residual_and_jacobian(experiment.program, experiment.member, at, until)
-        self.count()
+        residual, jacobian = experiment.program.evaluate(experiment.member, at, until)
+        self.count(experiment.program.simulates)
         residual = np.asarray(residual, float)
         found = residual.reshape(-1), np.asarray(jacobian, float).reshape(residual.size, -1)
         self.latest[name] = experiment.member, place, found
         return found
 
-    def count(self) -> None:
-        """Counts one run of a recording with derivatives."""
-        self.counts.simulations += 1
+    def count(self, simulates: bool = True) -> None:
+        """Counts one evaluation of a recording with derivatives, and the run that it is."""
+        self.counts.simulations += simulates
         self.counts.jacobians += 1
 
     def local(self, experiment: Experiment, x: np.ndarray) -> np.ndarray:
@@ -123,15 +131,23 @@ class FitProblem:
 
     def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
         """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
-        self.counts.simulations += 1
+        self.counts.simulations += experiment.program.simulates
         at = jnp.asarray(local, experiment.member.model.dtype)
-        shown = np.asarray(prediction(experiment.program, experiment.member, at))
+        shown = np.asarray(experiment.program.shown(experiment.member, at))
         n = len(experiment.recording.ts)
         return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
 
     def steps(self) -> dict[str, float]:
-        """The step of each recording, s."""
-        return {e.recording.name: float(e.member.step) for e in self.experiments}
+        """The step of each recording that is simulated, s."""
+        return {e.recording.name: float(e.member.step) for e in self.experiments if e.program.simulates}
+
+    def nuisances(self, x: np.ndarray) -> dict[str, dict[str, float]]:
+        """By recording that is fitted and sensor: degrees of freedom of its samples that nuisance unknowns take."""
+        found = {}
+        for e in self.training:
+            taken = e.program.taken(e.member, jnp.asarray(self.local(e, x), e.member.model.dtype))
+            found[e.recording.name] = dict(zip(e.program.sensors, np.asarray(taken, float).tolist(), strict=True))
+        return found
 
     def ends(self) -> dict[str, float]:
         """The last sample's time of each recording, s."""
@@ -144,7 +160,7 @@ def pose(study: Study) -> FitProblem:
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
-    ready = {r.name: with_recording_inputs(study, r, models[r.name], unknowns) for r in study.data}
+    ready = {r.name: ready_model(study, r, models[r.name], outputs[r.name], unknowns) for r in study.data}
     most = _most_samples(study)
     experiments = []
     for recording in study.data:
@@ -154,13 +170,21 @@ def pose(study: Study) -> FitProblem:
     return with_steps(problem, unknowns.first)
 
 
+def ready_model(
+    study: Study, recording: Recording, model: Model, outputs: Mapping[str, OutputName], unknowns: Unknowns
+) -> Model:
+    """The model of a recording with its inputs. Raises `ModelError`."""
+    inputs = driven(recording, model, outputs) if is_by_motion(study) else recording
+    return with_recording_inputs(study, inputs, model, unknowns)
+
+
 def with_steps(problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None) -> FitProblem:
     """The problem with steps that follow the motion at `x`, none longer than `at_most` (s, by recording).
 
     Raises `ModelError` where no step is short enough.
     """
     steps = {}
-    for e in problem.experiments:
+    for e in (e for e in problem.experiments if e.program.simulates):
         name = e.recording.name
         at = jnp.asarray(problem.local(e, x), e.member.model.dtype)
         model = fitted_model(e.program, e.member, at)[0]
@@ -173,13 +197,13 @@ def with_steps(problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] 
 def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
     """The problem with given steps, s, by recording, or shorter ones where recordings share a program of more knots."""
     kinds: dict[Any, list[Experiment]] = {}
-    for e in problem.experiments:
-        kinds.setdefault(_shared(problem.study, e.recording), []).append(e)
-    experiments = {}
+    experiments = {e.recording.name: e for e in problem.experiments}
+    for name in steps:
+        kinds.setdefault(_shared(problem.study, experiments[name].recording), []).append(experiments[name])
     for kind in kinds.values():
         knots = max(knots_of(e, steps[e.recording.name]) for e in kind)
         experiments |= {e.recording.name: stepped(e, steps[e.recording.name], knots) for e in kind}
-    return dataclasses.replace(problem, experiments=tuple(experiments[e.recording.name] for e in problem.experiments))
+    return dataclasses.replace(problem, experiments=tuple(experiments.values()))
 
 
 def _shared(study: Study, recording: Recording) -> Any:
@@ -248,7 +272,9 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
                 raise ModelError(f"recordings/{recording.name}/channels/{name}", "no such sensor", wanted)
             where = f"sensors/{name}/output"
             output = parse_output(models[recording.name], study.sensors[name].output, where)
-            if output.kind == "actuation":
+            if is_by_motion(study):
+                require_motion_output(where, study.sensors[name].output, output)
+            elif output.kind == "actuation":
                 wanted = "what a motion shows; measured torques are inputs of a fit by shooting"
                 raise ModelError(where, study.sensors[name].output, wanted)
             found[recording.name][name] = output
@@ -283,6 +309,8 @@ def experiment_of(
         raise ModelError(f"recordings/{recording.name}", f"a last sample at {last:g} s", wanted)
     program = _program(study, recording, model, outputs, unknowns, ties)
     member = _member(study, recording, model, program, unknowns, n, noise)
+    if is_by_motion(study):
+        program, member = along_motion(study, recording, program, member)
     return Experiment(recording, program, member, unknowns.local(recording.name))
 
 

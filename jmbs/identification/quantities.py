@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
 from jmbs.identification.parameter_paths import has_parameter
-from jmbs.identification.places import Place, place_of, unit_of, value_at, with_places
+from jmbs.identification.places import Place, place_of, unit_of, value_at
 from jmbs.identification.prediction import value_of, with_ties
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import SENSOR_KEYS, Parameter, models_of
@@ -91,7 +91,7 @@ def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict
         if block.place is not None and block.recording is None and has_parameter(model, block.path)
     }
     ties = [(place_of(model, path), e) for path, e in problem.ties.items() if has_parameter(model, path)]
-    fitted, tied, _ = with_ties(with_places(model, placed)[0], ties, named)
+    fitted, tied, _ = with_ties(model, placed, ties, named)
     return fitted, named | tied
 
 

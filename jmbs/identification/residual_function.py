@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.identification.prediction import whitened
 from jmbs.identification.priors import prior_distances
 from jmbs.identification.problem import FitProblem, pose
 from jmbs.identification.study import Study
@@ -39,7 +38,7 @@ class Residual:
 
     def __call__(self, x: Float[Array, " p"], args: None = None) -> Float[Array, " m"]:
         always = jnp.asarray(jnp.inf, x.dtype)
-        rows = [whitened(e.program, e.member, x[e.local], always, "auto").ravel() for e in self.experiments]
+        rows = [e.program.whitened(e.member, x[e.local], always, "auto").ravel() for e in self.experiments]
         return jnp.concatenate([*rows, prior_distances(self.blocks, x)])
 
 

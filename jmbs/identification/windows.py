@@ -66,7 +66,7 @@ class WindowedRecording(NamedTuple):
         """The values (n,) of the state that the recording starts from, and their derivative (n, p)."""
         member = self.experiment.member
         at = jnp.asarray(local, member.model.dtype)
-        value, slope = _first_state(self.experiment.program, self.states.blocks, member, at)
+        value, slope = _first_state(self.experiment.run, self.states.blocks, member, at)
         return np.asarray(value, float), np.asarray(slope, float)
 
     def run(
@@ -181,7 +181,7 @@ def _samples_by_window(e: Experiment, length: int, count: int) -> list[np.ndarra
 
 
 def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -> WindowedRecording:
-    program, states = e.program, joint_states(e.member.model)
+    program, states = e.run, joint_states(e.member.model)
     shown = tuple(f"windows/{o.owner}/{o.kind}[{o.index[0]}]" for o in states.outputs)
     # What is said of the start of the recording does not hold at the starts of windows.
     ties = tuple((place, expression) for place, expression in program.ties if not place.base.startswith("initial/"))

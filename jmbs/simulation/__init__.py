@@ -1,5 +1,6 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
+from jmbs.simulation.along_motion import forces_along, moving_joints
 from jmbs.simulation.batch import map_batch, use_all_cores
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
@@ -36,6 +37,7 @@ __all__ = [
     "compile",
     "chosen_by_assembly",
     "continuous_quaternions",
+    "forces_along",
     "is_successful",
     "jmbs_version",
     "loops",
@@ -46,6 +48,7 @@ __all__ = [
     "parameter_value",
     "members",
     "message",
+    "moving_joints",
     "simulate",
     "spread_states",
     "status_name",

@@ -7,16 +7,19 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 from recorded_pendulums import STARTS, TRUTH, mechanism, study
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.identification import Parameter
+from jmbs.identification import Parameter, parse_expression
 from jmbs.identification.check import pose
-from jmbs.identification.prediction import fitted_model
+from jmbs.identification.places import place_of
+from jmbs.identification.prediction import fitted_model, with_ties
 from jmbs.identification.quantities import expression_of
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.trust import estimates_of, sensitivity_of
+from jmbs.simulation import parameter_value
 
 
 def posed(**changes):
@@ -120,3 +123,19 @@ def test_intervals_of_what_is_tied_stay_where_values_can_be():
     assert damping.interval[0] > 0
     np.testing.assert_allclose(damping.interval, 0.1 * np.array(mass.interval))
     assert np.mean(inertia.interval) == pytest.approx(inertia.estimate)
+
+
+def test_a_tie_is_set_together_with_what_it_follows():
+    """Static friction may not be below Coulomb's: neither may wait for the other."""
+    rubbing = jmbs.Mechanism("rubbing")
+    rubbing.add_body("bob", 1.0, [0.1, 0.1, 0.1])
+    rubbing.add_joint("hinge", "revolute", "ground", "bob", axis=[0.0, 1.0, 0.0], friction={"coulomb": 0.2})
+    model = jmbs.compile(rubbing)
+    place, tied = (place_of(model, f"hinge/friction/{kind}") for kind in ("coulomb", "static"))
+    ties = [(tied, parse_expression("tie", "1.5 * hinge/friction/coulomb", [place.path]))]
+
+    def static(coulomb):
+        fitted, found, _ = with_ties(model, {place: coulomb[None]}, ties, {place.path: coulomb})
+        return found[tied.path], parameter_value(fitted, tied.path)
+
+    np.testing.assert_allclose(np.ravel(quick_jit(static)(jnp.asarray(0.7))), 1.05)
