@@ -9,7 +9,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import OutputName
-from jmbs.identification.study import Input, Recording
+from jmbs.identification.study import Recording, table_times
 from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, simulate
 
@@ -74,8 +74,8 @@ def _agree(before: Sequence[tuple[np.ndarray, float]], after: Sequence[tuple[np.
 
 def _longest(recording: Recording, span: float) -> float:
     """A part of the recording's length, or what the spacing of its inputs is a multiple of."""
-    tables = [value.times for value in recording.inputs.values() if isinstance(value, Input)]
-    spacing = min((float(np.median(np.diff(times))) for times in tables), default=np.inf)
+    tables = [table_times(value) for value in recording.inputs.values()]
+    spacing = min((float(np.median(np.diff(times))) for times in tables if times is not None), default=np.inf)
     longest = LONGEST * span
     return spacing / np.ceil(spacing / longest) if np.isfinite(spacing) else longest
 

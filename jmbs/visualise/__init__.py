@@ -6,6 +6,7 @@ from jmbs.visualise.diagram import draw
 from jmbs.visualise.plots import plot_trajectory
 
 if typing.TYPE_CHECKING:
+    from jmbs.visualise.design_plots import design_figure, write_design_picture
     from jmbs.visualise.fit_plots import (
         correlation_figure,
         intervals_figure,
@@ -17,6 +18,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "correlation_figure",
+    "design_figure",
     "draw",
     "fit_page",
     "intervals_figure",
@@ -24,12 +26,17 @@ __all__ = [
     "residuals_figure",
     "singular_values_figure",
     "trajectories_figure",
+    "write_design_picture",
     "write_fit_report",
 ]
 
 
 def __getattr__(name: str) -> typing.Any:
     # Most programs identify nothing: what fits need is imported when it is asked for.
+    if name in ("design_figure", "write_design_picture"):
+        from jmbs.visualise import design_plots
+
+        return getattr(design_plots, name)
     if name in ("fit_page", "write_fit_report"):
         from jmbs.visualise import fit_report
 
