@@ -10,13 +10,25 @@ from jmbs.library.mechanics import Mechanism, guess, parameter
 from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
 
 if typing.TYPE_CHECKING:
-    from jmbs.fitting import check_fit, fit, residual_function
-    from jmbs.identification import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
+    from jmbs.fitting import check_fit, design_excitation, fit, residual_function
+    from jmbs.identification import (
+        BSpline,
+        Channel,
+        Estimator,
+        Input,
+        Multisine,
+        Parameter,
+        Prior,
+        Recording,
+        Sensor,
+        Study,
+    )
     from jmbs.io import load_study
     from jmbs.visualise import draw
 
 __all__ = [
     "AssemblyError",
+    "BSpline",
     "Channel",
     "Estimator",
     "Input",
@@ -24,6 +36,7 @@ __all__ = [
     "Mechanism",
     "Model",
     "ModelError",
+    "Multisine",
     "Parameter",
     "Prior",
     "Recording",
@@ -35,6 +48,7 @@ __all__ = [
     "Trajectory",
     "check_fit",
     "compile",
+    "design_excitation",
     "draw",
     "ephs",
     "fit",
@@ -51,7 +65,9 @@ __all__ = [
 ]
 
 
-_IDENTIFICATION = ("Channel", "Estimator", "Input", "Parameter", "Prior", "Recording", "Sensor", "Study")
+_IDENTIFICATION = (
+    *("BSpline", "Channel", "Estimator", "Input", "Multisine", "Parameter", "Prior", "Recording", "Sensor", "Study"),
+)
 
 
 def __getattr__(name: str) -> typing.Any:
@@ -68,7 +84,7 @@ def __getattr__(name: str) -> typing.Any:
         import jmbs.identification
 
         return getattr(jmbs.identification, name)
-    if name in ("fit", "check_fit", "residual_function"):
+    if name in ("fit", "check_fit", "design_excitation", "residual_function"):
         from jmbs import fitting
 
         return getattr(fitting, name)

@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     _add_fit(commands)
+    _add_design(commands)
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
     check.set_defaults(command=_check)
@@ -153,6 +154,30 @@ def _add_fit(commands: Any) -> None:
     fit.set_defaults(command=_fit)
 
 
+def _add_design(commands: Any) -> None:
+    design = commands.add_parser(
+        "design",
+        help="find the inputs of an experiment from which a study's parameters will be known best",
+        description="Designs the experiment of a study's section `design` and writes a table for each input, "
+        "design.json and design.png. Exit status: 0 done, 2 wrong input.",
+    )
+    design.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
+    design.add_argument(
+        "--set",
+        metavar="a.b=value",
+        action="append",
+        default=[],
+        help="replace a value of the study, by its path in the file; may be repeated",
+    )
+    design.add_argument(
+        "--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)"
+    )
+    design.add_argument("--force", action="store_true", help="overwrite an earlier design in DIR")
+    _add_cache(design)
+    design.add_argument("--debug", action="store_true", help="show tracebacks")
+    design.set_defaults(command=_design)
+
+
 def _version() -> str:
     try:
         return version("jmbs")
@@ -200,6 +225,15 @@ def _fit(args: argparse.Namespace) -> int:
     ask_for_quick_compiling()
     _use_cache(args)
     return fit_command(args, _complain)
+
+
+def _design(args: argparse.Namespace) -> int:
+    from jmbs.compiler import ask_for_quick_compiling
+    from jmbs.design_command import design_command
+
+    ask_for_quick_compiling()
+    _use_cache(args)
+    return design_command(args, _complain)
 
 
 def _check(args: argparse.Namespace) -> int:

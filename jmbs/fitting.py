@@ -1,4 +1,5 @@
-"""Identification from Python: `jmbs.fit` and `jmbs.check_fit`, from a file, a study, or its parts."""
+"""Identification from Python: `jmbs.fit`, `jmbs.check_fit` and `jmbs.design_excitation`, from a file, a study, or its
+parts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,21 @@ import numpy as np
 from jmbs import identification
 from jmbs import io as files
 from jmbs.errors import ModelError
-from jmbs.identification import Check, Estimator, Fit, Parameter, Prior, Recording, Residual, Sensor, Study, judged
+from jmbs.identification import (
+    Basis,
+    Check,
+    Estimator,
+    Excitation,
+    ExcitationDesign,
+    Fit,
+    Parameter,
+    Prior,
+    Recording,
+    Residual,
+    Sensor,
+    Study,
+    judged,
+)
 from jmbs.library.mechanics import Mechanism, show
 from jmbs.simulation import Model, compile
 
@@ -94,6 +109,56 @@ def residual_function(
     `residual.start` is the vector of the starts, `residual.values(x)` are the values by `residual.names`.
     """
     return identification.residual_function(_study(model, (data, parameters, sensors, ties, derived, prior)))
+
+
+def design_excitation(
+    model: str | os.PathLike[str] | Study | Model | Mechanism,
+    parameters: Mapping[str, Parameter] | Iterable[str] | None = None,
+    sensors: Mapping[str, Sensor | str] | None = None,
+    *,
+    inputs: Mapping[str, Basis] | None = None,
+    limits: Mapping[str, float | tuple[float, float]] | None = None,
+    criterion: str | None = None,
+    duration: float | None = None,
+    rate: float | None = None,
+    starts: int | None = None,
+    max_iterations: int | None = None,
+    data: Recording | Iterable[Recording] | None = None,
+    ties: Mapping[str, str] | None = None,
+    prior: Mapping[str, Prior] | None = None,
+    key: Any = None,
+    callback: Callable[[Any], None] | None = None,
+) -> ExcitationDesign:
+    """Finds the inputs within limits from whose recording a fit will know the parameters best.
+
+    **Arguments:**
+
+    - `model`: a study, its file (schema jmbs-fit/1), or a model; only with a model come `parameters`, `sensors`,
+      `data`, `ties` and `prior`, see `fit`. All holds at the start of the parameters.
+    - `inputs`: port path to `Multisine` or `BSpline`; `limits`: by name of an input, of its rate (`<input>/rate`) and
+      of outputs (`elbow/q`) a pair, or a number for both signs.
+    - `criterion`: `D` (determinant of the information, the default), `A` (mean variance) or `E` (smallest singular
+      value); `duration`, s, by default the longest period; `rate` (100), Hz, of samples; `starts` (3);
+      `max_iterations` (60). Those of a study are its section `design`; what is given here wins.
+    - `data`: recordings that are there already, whose information counts.
+    - `key`: for the inputs that searches start from, a JAX key or a number.
+    - `callback`: called after each iteration with its `start`, `iteration`, `criterion` and so on.
+
+    Raises `ModelError` for what is wrong.
+    """
+    study = _study(model, (data, parameters, sensors, ties, None, prior), key=key)
+    given = {
+        "inputs": inputs,
+        "limits": limits,
+        "criterion": criterion,
+        "duration": duration,
+        "rate": rate,
+        "starts": starts,
+        "max_iterations": max_iterations,
+    }
+    excitation = study.design or Excitation({})
+    changed = {name: value for name, value in given.items() if value is not None}
+    return identification.design_study(study, dataclasses.replace(excitation, **changed), callback)
 
 
 def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:

@@ -11,7 +11,13 @@ from jmbs.identification.data_findings import (
     signal_findings,
     time_findings,
 )
+from jmbs.identification.design import design_study
+from jmbs.identification.design_limits import Reach, check_excitation
+from jmbs.identification.design_record import design_record, design_summary
+from jmbs.identification.design_result import ExcitationDesign, Expectation, InputTable
+from jmbs.identification.design_search import DesignProgress
 from jmbs.identification.estimation import Progress
+from jmbs.identification.excitation import Basis, BSpline, Excitation, Multisine
 from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.findings import Finding
 from jmbs.identification.fit import fit_study
@@ -47,6 +53,19 @@ from jmbs.identification.units import conversion, in_unit, parse_unit
 from jmbs.identification.wildcards import by_single_path
 
 __all__ = [
+    "BSpline",
+    "Basis",
+    "DesignProgress",
+    "Excitation",
+    "ExcitationDesign",
+    "Expectation",
+    "InputTable",
+    "Multisine",
+    "Reach",
+    "check_excitation",
+    "design_record",
+    "design_study",
+    "design_summary",
     "Channel",
     "ChannelFit",
     "Check",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.study import Input, Recording, Study
+from jmbs.identification.study import Input, Recording, Study, table_times
 from jmbs.identification.unknowns import Unknowns
 from jmbs.library.mechanics import TableSpec
 from jmbs.simulation import Model, loops, with_inputs
@@ -35,8 +35,12 @@ def with_recording_inputs(study: Study, recording: Recording, model: Model, unkn
 
 def _rows(recording: Recording) -> int:
     """Rows of the longest table among a recording's inputs, with the one that holds its end."""
-    tables = [value for value in recording.inputs.values() if isinstance(value, Input)]
-    return max((2 * len(i.times) if i.hold == "zero" else len(i.times) for i in tables), default=1) + 1
+    lengths = [
+        (2 if getattr(value, "hold", "") == "zero" else 1) * len(times)
+        for value in recording.inputs.values()
+        if (times := table_times(value)) is not None
+    ]
+    return max(lengths, default=1) + 1
 
 
 def _constant(model: Model, path: str) -> np.ndarray | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.output_names import OutputName
-from jmbs.identification.study import Input, Recording
+from jmbs.identification.study import Recording, table_times
 from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, simulate
 
@@ -97,8 +97,8 @@ def shortest_of(recording: Recording, model: Model, step: float, knots: int) -> 
 
 def _spacing(recording: Recording) -> float:
     """Between the times of the densest table among the inputs, s; infinite without one."""
-    tables = [value.times for value in recording.inputs.values() if isinstance(value, Input)]
-    return min((float(np.median(np.diff(times))) for times in tables), default=np.inf)
+    tables = [table_times(value) for value in recording.inputs.values()]
+    return min((float(np.median(np.diff(times))) for times in tables if times is not None), default=np.inf)
 
 
 def _longest(recording: Recording, span: float) -> float:

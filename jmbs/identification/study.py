@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from jmbs.identification.excitation import Excitation
 from jmbs.identification.findings import Finding
 from jmbs.identification.wildcards import by_single_path
+from jmbs.library.mechanics import TableSpec
 from jmbs.simulation import Model
 
 SENSOR_KEYS = ("gain", "bias", "delay")
@@ -86,6 +88,13 @@ class Input:
     hold: str = "linear"
 
 
+def table_times(given: Any) -> np.ndarray | None:
+    """The times (n,), s, of an input that is a table in any of its forms; None of a constant."""
+    if isinstance(given, Input | TableSpec):
+        return np.asarray(given.times, float)
+    return np.asarray(given[0], float) if isinstance(given, tuple) and len(given) == 2 else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Recording:
     """One recorded motion.
@@ -146,6 +155,7 @@ class Study:
       `data`: the recordings.
     - `ties`: path to expression, values that follow from others; `derived`: name to expression, reported only.
     - `source`: the study as it was written, for reports; `findings`: what was found while files were read.
+    - `design`: an experiment that is to be designed, for `jmbs.design_excitation`.
     """
 
     model: Model
@@ -160,6 +170,7 @@ class Study:
     test_window: float = 0.2
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    design: Excitation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", by_single_path(models_of(self), self.parameters))

@@ -18,6 +18,7 @@ from jmbs.io.result import (
 from jmbs.io.summary import summarise
 
 if typing.TYPE_CHECKING:
+    from jmbs.io.design_result import DESIGN_FILE, DESIGN_PICTURE_FILE, write_design
     from jmbs.io.fit_result import (
         CHECK_FILE,
         CHECKPOINT_FILE,
@@ -35,6 +36,8 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "CHECKPOINT_FILE",
     "CHECK_FILE",
+    "DESIGN_FILE",
+    "DESIGN_PICTURE_FILE",
     "FITTED_FILE",
     "FIT_FILES",
     "PLOT_FOLDER",
@@ -59,6 +62,7 @@ __all__ = [
     "write_check",
     "write_config",
     "write_covariance",
+    "write_design",
     "write_fit",
     "write_fitted",
     "write_residuals",
@@ -74,6 +78,10 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs.io.fitted_config import write_fitted
 
         return write_fitted
+    if name in ("DESIGN_FILE", "DESIGN_PICTURE_FILE", "write_design"):
+        from jmbs.io import design_result
+
+        return getattr(design_result, name)
     if name.endswith("_FILE") or name in _OF_FITS:
         from jmbs.io import fit_result
 

@@ -35,6 +35,7 @@ _WANTED = {
     "file": "a file of recorded data",
     "column": "the name of a column",
     "channels": "a mapping of sensors to columns",
+    "inputs": "a mapping of ports to what their inputs are made of",
     "mean": "a number",
     "std": "a standard deviation",
     "basis": "fourier or spline",

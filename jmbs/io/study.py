@@ -34,6 +34,7 @@ from jmbs.io.config import check_schema, first_error
 from jmbs.io.config_error import ConfigError
 from jmbs.io.load import load
 from jmbs.io.overrides import apply_overrides
+from jmbs.io.study_design import read_design
 from jmbs.io.study_recordings import Measured, read_recording, wanted_units
 from jmbs.io.study_schema import (
     MEASURED,
@@ -104,17 +105,18 @@ def _study(section: StudySection, file: Path, config: dict[str, Any]) -> Study:
         test_window=section.test_window,
         source=copy.deepcopy(config),
         findings=findings,
+        design=None if section.design is None else read_design(section.design, models[""]),
     )
 
 
 def _require_names(section: StudySection) -> None:
     for key, entries in (("sensors", section.sensors), ("recordings", section.recordings)):
-        if not entries:
+        if not entries and not (key == "recordings" and section.design is not None):
             raise ModelError(key, "none", "at least one")
         for name in entries:
             if not _NAME.fullmatch(name):
                 raise ModelError(f"{key}/{name}", show(name), "a name of letters, digits, _, - and .")
-    if all(recording.role == "test" for recording in section.recordings.values()):
+    if section.recordings and all(recording.role == "test" for recording in section.recordings.values()):
         raise ModelError("recordings", "none of role train", "at least one, which is fitted")
     for name, recording in section.recordings.items():
         for channel in recording.channels:

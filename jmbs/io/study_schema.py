@@ -53,6 +53,15 @@ def _span(value: Any) -> tuple[float, float]:
     return lower, upper
 
 
+def _limits(value: Any) -> float | tuple[float, float]:
+    if is_number(value):
+        return _positive(value)
+    lower, upper = _bounds(value)
+    if lower is None or upper is None:
+        raise refusal("a positive number for both signs, or a lower and an upper one")
+    return lower, upper
+
+
 def _noise(value: Any) -> float | str:
     if value != ESTIMATE and not (is_number(value) and value > 0):
         raise refusal(f"a positive standard deviation in SI units, {ESTIMATE}, or {{column: name}}")
@@ -79,6 +88,7 @@ Positive = Annotated[float, PlainValidator(_positive)]
 AtLeastOne = Annotated[int, PlainValidator(_at_least_one)]
 Start = Annotated[Any, PlainValidator(_start)]
 Bounds = Annotated[tuple, PlainValidator(_bounds)]
+Limits = Annotated[Any, PlainValidator(_limits)]
 Span = Annotated[tuple, PlainValidator(_span)]
 Text = Annotated[str, PlainValidator(_expression)]
 Fraction = Annotated[float, PlainValidator(_fraction)]
@@ -231,6 +241,28 @@ class EstimatorSection(Section):
     cross_validation: bool = False
 
 
+class BasisSection(Section):
+    """What an input that is to be designed is made of."""
+
+    basis: Literal["multisine", "b_spline"] = "multisine"
+    period: Positive | None = None
+    harmonics: AtLeastOne | None = None
+    coefficients: AtLeastOne | None = None
+    degree: AtLeastOne | None = None
+
+
+class DesignSection(Section):
+    """An experiment to be designed."""
+
+    inputs: Annotated[dict[str, BasisSection], NamedParts]
+    limits: Annotated[dict[str, Limits], NamedParts] = {}
+    duration: Positive | None = None
+    rate: Positive = 100.0
+    criterion: Literal["D", "A", "E"] = "D"
+    starts: AtLeastOne = 3
+    max_iterations: AtLeastOne = 60
+
+
 class StudySection(Section):
     """A whole study, `schema` taken off."""
 
@@ -241,6 +273,7 @@ class StudySection(Section):
     ties: Annotated[dict[str, Text], NamedParts] = {}
     derived: Annotated[dict[str, Text], NamedParts] = {}
     sensors: Annotated[dict[str, SensorSection], NamedParts]
-    recordings: Annotated[dict[str, RecordingSection], NamedParts]
+    recordings: Annotated[dict[str, RecordingSection], NamedParts] = {}
     estimator: EstimatorSection = EstimatorSection()
     test_window: Fraction = 0.2
+    design: DesignSection | None = None

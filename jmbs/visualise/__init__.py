@@ -7,6 +7,7 @@ from jmbs.visualise.plots import plot_trajectory
 
 if typing.TYPE_CHECKING:
     from jmbs.visualise.check_plots import check_figures, write_check_figures
+    from jmbs.visualise.design_plots import design_figure, write_design_picture
     from jmbs.visualise.fit_plots import (
         correlation_figure,
         intervals_figure,
@@ -20,6 +21,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "check_figures",
     "correlation_figure",
+    "design_figure",
     "draw",
     "fit_page",
     "intervals_figure",
@@ -29,12 +31,17 @@ __all__ = [
     "singular_values_figure",
     "trajectories_figure",
     "write_check_figures",
+    "write_design_picture",
     "write_fit_report",
 ]
 
 
 def __getattr__(name: str) -> typing.Any:
     # Most programs identify nothing: what fits need is imported when it is asked for.
+    if name in ("design_figure", "write_design_picture"):
+        from jmbs.visualise import design_plots
+
+        return getattr(design_plots, name)
     if name in ("fit_page", "write_fit_report"):
         from jmbs.visualise import fit_report
 
