@@ -147,8 +147,9 @@ def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPo
     if spec.spring is None:
         return NoPotential(group)
     if is_law(spec.spring):
-        shape_made(f"joints/{spec.name}/spring", spec.spring.energy, group.to_coordinates(group.identity()).shape)
-        return JointLaw(spec.spring, group)
+        law: Any = spec.spring
+        shape_made(f"joints/{spec.name}/spring", law.energy, group.to_coordinates(group.identity()).shape)
+        return JointLaw(law, group)
     identity = group.to_coordinates(group.identity())
     rest = identity if spec.spring.rest is None else array(spec.spring.rest)
     return JointPotential(array(spec.spring.stiffness), rest, group)
