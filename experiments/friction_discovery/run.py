@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import arm
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,12 +20,9 @@ from jmbs.identification import Fit
 from jmbs.library.learned import NetworkFriction
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import arm  # noqa: E402
-
 TRAINING, TESTS = (1, 2, 3, 4), (11, 12)
 DAMPING = (0.5, 0.1)  # N m s/rad, what both fits start from
-PRIOR = jmbs.Prior(0.0, 2.0)
+PRIOR = jmbs.Prior(0.0, 1.0)
 
 
 def mechanism(friction: Sequence[Any]) -> jmbs.Mechanism:
@@ -123,7 +120,7 @@ def draw_laws(wrong: Any, learned: Any, seen: np.ndarray, target: Path) -> None:
         limit = 1.25 * float(np.max(np.abs(law.torque(v[shown]))))
         axes.set_ylim(-limit, limit)
     figure.axes[0].legend(loc="upper left", frameon=False)
-    figure.savefig(target, dpi=100)
+    figure.savefig(target, dpi=80)
 
 
 def draw_motion(wrong: Fit, learned: Fit, name: str, target: Path) -> None:
@@ -139,9 +136,9 @@ def draw_motion(wrong: Fit, learned: Fit, name: str, target: Path) -> None:
             below.semilogy(channel.ts, np.abs(channel.residual), color=color, lw=0.8)
         above.set_ylabel(f"{joint} (rad)")
         below.axhline(arm.NOISE, color="0.5", lw=0.8, ls="--")
-        below.set(xlabel="time (s)", ylabel="off by (rad)", ylim=(1e-5, None))
+        below.set(xlabel="time (s)", ylabel="off by (rad)", ylim=(1e-4, None))
     panels[0, 0].legend(frameon=False)
-    figure.savefig(target, dpi=100)
+    figure.savefig(target, dpi=80)
 
 
 def rounded(value: Any) -> Any:
@@ -157,7 +154,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--out", type=Path, default=HERE, help="where result.json and figures/ go")
     parser.add_argument("--t1", type=float, default=5.0, help="length of each recording, s")
     parser.add_argument("--hidden", type=int, default=6, help="width of the networks")
-    parser.add_argument("--iterations", type=int, default=60, help="of the last stage of a fit, at most")
+    parser.add_argument("--iterations", type=int, default=100, help="of the last stage of a fit, at most")
     options = parser.parse_args(argv)
     jax.config.update("jax_enable_x64", True)
 

@@ -62,3 +62,14 @@ def test_a_small_batch_is_refused(capsys):
     with pytest.raises(SystemExit):
         runpy.run_path(str(EXPERIMENTS / "parameter_batch" / "run.py"))["main"](["--members", "3"])
     assert "--members" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_friction_laws_are_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS / "friction_discovery"))
+    result = run("friction_discovery", tmp_path, "--t1", "2", "--hidden", "4", "--iterations", "30")
+    assert_figures("friction_discovery", tmp_path)
+    assert min(result["heldout_ratio"].values()) > 5
+    for name in ("viscous", "network"):
+        assert result[name]["first_law_residual"] < 1e-6 * result[name]["dissipated"]
+        assert result[name]["least_entropy_in_a_sample"] >= 0

@@ -207,6 +207,16 @@ def test_refusals(friction, words):
         arm(friction=friction).validate()
 
 
+def test_potentials_of_another_number_of_coordinates_are_refused():
+    two = NetworkPotential(2)
+    with pytest.raises(ModelError, match="joints/shoulder/spring: found 1 inputs, wanted 2"):
+        arm(spring=two).system()
+    with pytest.raises(ModelError, match="bodies/bob/potential: found 12 inputs, wanted 2"):
+        jmbs.Mechanism("free").add_body("bob", 1.0, [1.0] * 3, potential=two)
+    with pytest.raises(ModelError, match="elements/band/stiffness: found 1 inputs, wanted 2"):
+        arm().add_spring_damper("band", "ground", "lower", stiffness=two)
+
+
 def test_a_law_of_users_is_tried():
     with pytest.raises(ModelError, match="shoulder/mf: .*negative eigenvalue"):
         jmbs.compile(arm(friction=Pushing()))

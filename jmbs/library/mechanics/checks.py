@@ -6,9 +6,11 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError, shortened
@@ -65,6 +67,14 @@ def is_law(value: Any) -> bool:
 def is_friction_law(value: Any) -> bool:
     """Whether friction is given by a law, a module with `damping(v)`, and not by numbers."""
     return callable(getattr(value, "damping", None))
+
+
+def shape_made(path: str, function: Callable, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what a law's function makes of an array of a shape; what it refuses is refused at `path`."""
+    try:
+        return jax.eval_shape(function, jnp.zeros(shape)).shape
+    except ModelError as error:
+        raise ModelError(path, error.found, error.wanted) from error
 
 
 def is_number(value: Any) -> bool:

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError
@@ -212,10 +210,7 @@ def _friction_by_law(path: str, friction: FrictionSpec, size: int) -> FrictionSp
         value, usual = getattr(friction, field.name), getattr(kept, field.name)
         if value is not usual and not np.array_equal(value, usual):
             raise ModelError(f"{path}/{field.name}", checks.show(value), "none beside a law")
-    try:
-        shape = jax.eval_shape(friction.law.damping, jnp.zeros(size)).shape
-    except ModelError as error:
-        raise ModelError(path, error.found, error.wanted) from error
+    shape = checks.shape_made(path, friction.law.damping, (size,))
     if shape not in ((size,), (size, size)):
         raise ModelError(path, f"a damping of shape {shape}", wanted)
     return kept

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from jmbs.ephs import Closure, System, pattern
 from jmbs.library.mechanics.body import rigid_body
 from jmbs.library.mechanics.body_constraint import BodyConstraint, body_constraint_closure
-from jmbs.library.mechanics.checks import is_law
+from jmbs.library.mechanics.checks import is_law, shape_made
 from jmbs.library.mechanics.composition import make_drive
 from jmbs.library.mechanics.elements import LineOfAction, spring_damper
 from jmbs.library.mechanics.friction import (
@@ -147,7 +147,9 @@ def joint_potential(motion, spec: JointSpec) -> JointPotential | JointLaw | NoPo
     if spec.spring is None:
         return NoPotential(group)
     if is_law(spec.spring):
-        return JointLaw(spec.spring, group)
+        law: Any = spec.spring
+        shape_made(f"joints/{spec.name}/spring", law.energy, group.to_coordinates(group.identity()).shape)
+        return JointLaw(law, group)
     identity = group.to_coordinates(group.identity())
     rest = identity if spec.spring.rest is None else array(spec.spring.rest)
     return JointPotential(array(spec.spring.stiffness), rest, group)

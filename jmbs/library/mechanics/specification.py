@@ -118,6 +118,8 @@ class BodySpec:
         checks.choice(f"{path}/group", self.group, GROUPS)
         if self.potential is not None and not checks.is_law(self.potential):
             raise ModelError(f"{path}/potential", checks.show(self.potential), "a module with energy(pose), J")
+        if self.potential is not None:
+            checks.shape_made(f"{path}/potential", self.potential.energy, (3, 4))
         axis = None
         match self.kind:
             case "rod":
@@ -240,6 +242,7 @@ class SpringDamperSpec:
         units = {"stiffness": "N/m", "damping": "N s/m", "length": "m"}
         if checks.is_law(self.stiffness):
             del units["stiffness"]
+            checks.shape_made(f"{path}/stiffness", self.stiffness.energy, ())
             if self.length != 0:
                 raise ModelError(f"{path}/length", checks.show(self.length), "none beside a law of its own")
         _set(
