@@ -19,7 +19,7 @@ FIRST_HORIZON = 1 / 24
 GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
-USUAL_EVALUATIONS = 8
+USUAL_EVALUATIONS = 6
 """Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
