@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -97,10 +98,12 @@ def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
         started, before = time.perf_counter(), problem.counts.simulations
         findings += sampling_findings(problem, experiment, local)
         if experiment.recording.role == "train":
-            run = (time.perf_counter() - started) / (problem.counts.simulations - before)
+            runs = problem.counts.simulations - before
+            run = (time.perf_counter() - started) / runs if runs else math.nan
             seconds += run * (1 + TANGENT * len(local))
     check = Check((), problem=problem, channels=channels)
-    check = dataclasses.replace(check, expected_seconds=seconds * evaluations_expected(problem.study.estimator))
+    if math.isfinite(seconds):
+        check = dataclasses.replace(check, expected_seconds=seconds * evaluations_expected(problem.study.estimator))
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
