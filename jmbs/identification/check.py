@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,6 +22,9 @@ from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
 from jmbs.identification.unknowns import coordinate_names, samples, starts_of, unknowns_of
+
+TANGENT = 0.6
+"""Of a run, what the derivative by each unknown adds to it: only for what a fit is expected to take."""
 
 
 class Sensitivities(NamedTuple):
@@ -85,18 +89,22 @@ def check_fit(study: Study, sensitivity: bool = True) -> Check:
 
 def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
     """What is said of a study at the start of its model, after what was found before."""
-    x, channels = problem.unknowns.first, {}
+    x, channels, seconds = problem.unknowns.first, {}, 0.0
     for experiment in problem.experiments:
-        predicted = problem.predicted(experiment, problem.local(experiment, x))
+        local = problem.local(experiment, x)
+        predicted = problem.predicted(experiment, local)
         channels[experiment.recording.name] = _beside(problem, experiment, predicted)
         findings += _steps(problem, experiment) + _beside_the_model(problem, experiment, predicted)
-        findings += sampling_findings(problem, experiment, problem.local(experiment, x))
-    with compile_clock() as compiled:
-        started = time.perf_counter()
-        residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
-        evaluation = time.perf_counter() - started - compiled()
-    expected = evaluation * evaluations_expected(problem.study.estimator)
-    check = Check((), problem=problem, channels=channels, expected_seconds=expected)
+        started, before = time.perf_counter(), problem.counts.simulations
+        findings += sampling_findings(problem, experiment, local)
+        if experiment.recording.role == "train":
+            runs = problem.counts.simulations - before
+            run = (time.perf_counter() - started) / runs if runs else math.nan
+            seconds += run * (1 + TANGENT * len(local))
+    check = Check((), problem=problem, channels=channels)
+    if math.isfinite(seconds):
+        check = dataclasses.replace(check, expected_seconds=seconds * evaluations_expected(problem.study.estimator))
+    residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"
         findings.append(Finding("start_fails", "warning", message))

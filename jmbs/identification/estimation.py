@@ -21,7 +21,7 @@ FIRST_HORIZON = 1 / 24
 GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
-USUAL_EVALUATIONS = 8
+USUAL_EVALUATIONS = 6
 """Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
 GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
 """What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""

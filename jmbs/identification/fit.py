@@ -19,6 +19,7 @@ from jmbs.identification.cross_validation import left_out_predictions, require_s
 from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
+from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.priors import prior_rows
@@ -262,6 +263,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         if entry.at_bound:
             warnings.append(Finding("at_bound", "warning", f"{name} stays at its bound, {entry.estimate:.6g}"))
     status, message = _status(run, sound)
+    solution = Solution(problem, x, found, quantile_of(degrees), {**problem.noise, **run.noise})
     channels, models = {}, {}
     heldout: dict[str, dict[str, ChannelFit]] = {}
     for experiment in problem.experiments:
@@ -271,6 +273,8 @@ def _judged(run: _Run, check: Check) -> Fit:
         models[name] = fitted_model(experiment.program, experiment.member, at)[0]
         shown = _channels(problem, experiment, problem.predicted(experiment, local), run)
         (channels if trained else heldout)[name] = shown
+        if sound and not trained:
+            warnings += held_out_findings(solution, experiment, local, shown)
     derived = derived_of(problem, found, x, degrees)
     if sound and _is_coloured(channels, chi2, count) and study.estimator.loss == "squares":
         robust = robust_sensitivity(problem, found, residual, jacobian)
@@ -304,7 +308,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         models=models,
         source=study.source,
         cross_validation=left_out,
-        solution=Solution(problem, x, found, quantile_of(degrees), {**problem.noise, **run.noise}),
+        solution=solution,
     )
 
 

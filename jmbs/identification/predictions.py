@@ -55,22 +55,30 @@ def predict_recording(solution: Solution, recording: Recording) -> dict[str, Pre
     """By sensor what it would show at the times of a recording, see `Fit.predict`. Raises `ModelError`."""
     fitted = any(r is recording and r.role == "train" for r in solution.problem.study.data)
     problem, experiment = _ready(solution, recording, fitted)
-    seen = _is_seen(recording)
-    if fitted or not seen:
-        local = problem.local(experiment, solution.x)
-    else:
-        local = held_out_local(problem, experiment, solution.x)
-    values, slopes = _shown(problem, experiment, local)
+    seen = _is_seen(recording) and not fitted
+    local = (held_out_local if seen else FitProblem.local)(problem, experiment, solution.x)
     found = {}
-    for row, name in enumerate(experiment.program.sensors):
-        if fitted:
-            error = solution.sensitivity.errors(_whole(solution, experiment, slopes[row]))
-        else:
-            error = _errors(solution, problem, experiment, local, slopes[row], seen)
+    for name, (values, error) in shown_with_errors(solution, problem, experiment, local, seen).items():
         noise = deviations_of(problem.study, experiment.recording, [name], solution.noise)[name]
         ts, unit = np.asarray(recording.ts, float), experiment.outputs[name].unit
-        found[name] = PredictedChannel(ts, values[row], error, np.broadcast_to(noise, ts.shape), unit)
+        found[name] = PredictedChannel(ts, values, error, np.broadcast_to(noise, ts.shape), unit)
     return found
+
+
+def shown_with_errors(
+    solution: Solution, problem: FitProblem, experiment: Experiment, local: np.ndarray, seen: bool
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By sensor what it shows (n,) at local unknowns, and its standard deviations (n,).
+
+    **Arguments:** `problem`, with the recording's own unknowns; `seen`: these follow from its first part, else they are
+    known, or those of the fit.
+    """
+    values, slopes = _shown(problem, experiment, local)
+    rows = dict(zip(experiment.program.sensors, range(len(values)), strict=True))
+    return {
+        name: (values[row], _errors(solution, problem, experiment, local, slopes[row], seen))
+        for name, row in rows.items()
+    }
 
 
 def _is_seen(recording: Recording) -> bool:
@@ -175,10 +183,8 @@ def _whole(solution: Solution, experiment: Experiment, slopes: np.ndarray) -> np
 def _errors(
     solution: Solution, problem: FitProblem, experiment: Experiment, local: np.ndarray, slopes: np.ndarray, seen: bool
 ) -> np.ndarray:
-    """Standard deviations (n,) where a recording's own unknowns follow from its first part, or are those of the model.
-
-    They move with the shared ones, so as to fit that part, and have an error of their own from its noise.
-    """
+    """Standard deviations (n,). What is `seen` in the first part of a recording that is not fitted moves with the
+    shared unknowns, so as to fit that part, and has an error of its own from its noise."""
     count = len(experiment.local)
     shared, own = slopes[:, :count], slopes[:, count:]
     if not (seen and own.shape[1]):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.identification.findings import Finding
+from jmbs.identification.prediction import FitProgram
 from jmbs.identification.problem import Experiment, FitProblem, deviations_of
 
 FINER = 4
@@ -24,6 +25,8 @@ def sampling_findings(problem: FitProblem, experiment: Experiment, local: np.nda
     The signal between samples is that of the same program at other times. How fast it is says the ratio of its
     accelerations to its rates, which is the rate of the fastest oscillation that counts in them.
     """
+    if not isinstance(experiment.program, FitProgram):
+        return []
     recording = experiment.recording
     spacing = float(np.median(np.diff(recording.ts)))
     noise = deviations_of(problem.study, recording, experiment.program.sensors, problem.noise)

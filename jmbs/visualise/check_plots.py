@@ -63,28 +63,35 @@ def _data(check: Check) -> Figure:
 
 
 def _sensitivities(check: Check) -> Figure:
-    """By how many standard deviations each sample moves where an unknown moves by one percent of its scale."""
+    """What each sample says of the unknowns: lines of one shape are unknowns that the data hardly tell apart.
+
+    Each is drawn over its largest magnitude, which the legend has.
+    """
     channels = [(r, s, one) for r, sensors in check.sensitivities.items() for s, one in sensors.items()]
-    names = list(dict.fromkeys(name for *_, one in channels for name in one.changes))
-    sizes = dict.fromkeys(names, 0.0)
+    squares: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for *_, one in channels:
         for name, values in one.changes.items():
-            sizes[name] += float(np.sum(values**2))
-    shown = sorted(names, key=lambda name: -sizes[name])[:MOST_LINES]
-    colours = {name: f"C{names.index(name) % 10}" for name in names}
+            squares[name] = squares.get(name, 0.0) + float(np.sum(values**2))
+            largest[name] = max(largest.get(name, 0.0), float(np.max(np.abs(values), initial=0.0)))
+    shown = sorted(squares, key=lambda name: -squares[name])[:MOST_LINES]
     figure, rows = panels(len(channels), 1)
     drawn = {}
     for (ax,), (recording, sensor, one) in zip(rows, channels, strict=False):
         every = thinned(one.ts.size)
-        for name in (name for name in shown if name in one.changes):
-            style = "-" if names.index(name) < 10 else "--"
-            values = 0.01 * one.changes[name][every]
-            (drawn[name],) = ax.plot(one.ts[every], values, style, color=colours[name], linewidth=1.0)
+        for i, name in enumerate(shown):
+            if name in one.changes:
+                values = one.changes[name][every] / (largest[name] or 1.0)
+                # Later ones are thinner, so that lines of one shape are all seen.
+                width, style = 2.4 - 1.6 * i / len(shown), "-" if i < 10 else "--"
+                (drawn[name],) = ax.plot(one.ts[every], values, style, color=f"C{i % 10}", linewidth=width)
+        ax.set_ylim(-1.08, 1.08)
         titled(ax, f"{recording} / {sensor}")
         finish(ax)
     rows[-1][0].set_xlabel("time (s)", fontsize=8)
-    figure.supylabel("standard deviations of a sample, by 1 % of an unknown (or of its scaling)", fontsize=8)
-    handles, labels = list(drawn.values()), [short_name(name) for name in drawn]
-    if handles:
-        figure.legend(handles, labels, fontsize=7, loc="outside lower center", ncols=2)
+    labels = [f"{short_name(name)}: {largest[name] / 100:.2g}" for name in drawn]
+    if drawn:
+        what = "sensitivities over their largest, which is in standard deviations of a sample for 1 %"
+        legend = {"fontsize": 7, "title": what, "title_fontsize": 8, "loc": "outside lower center", "ncols": 2}
+        figure.legend(list(drawn.values()), labels, **legend)
     return figure

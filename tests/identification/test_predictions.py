@@ -90,6 +90,19 @@ def test_errors_of_a_recording_with_channels_are_those_of_repeats(fitted):
     assert 0.65 < np.median(ratio) < 1.5 and np.all(ratio < 2)
 
 
+def test_a_model_that_does_not_hold_elsewhere_is_told(fitted):
+    """The held-out recording has another damping; one that is right is missed by its noise alone."""
+    given, right = fitted
+    assert "heldout_error" not in [finding.code for finding in right.warnings]
+    test = given.data[2]
+    other = pendulums.motion("test", np.asarray(test.ts), damping=1.3 * pendulums.DAMPING)
+    wrong = dataclasses.replace(test, channels={"q": other + NOISE * np.random.default_rng(1).normal(size=len(other))})
+    found = fit_study(dataclasses.replace(given, data=(*given.data[:2], wrong)))
+    (finding,) = [finding for finding in found.warnings if finding.code == "heldout_error"]
+    assert (finding.recording, finding.channel) == ("test", "q") and "the model does not hold there" in finding.message
+    assert found.parameters["bob/mass"].estimate == pytest.approx(right.parameters["bob/mass"].estimate, rel=1e-12)
+
+
 def test_what_is_not_visible_has_no_error():
     """Two values of which only the sum is seen; the third quantity hardly moves, and is judged by the others."""
     directions = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jmbs.identification import Recording, Sensor
+from jmbs.identification.prediction import FitProgram
 from jmbs.identification.sampling import sampling_findings
 
 TS = np.linspace(0.0, 2.0, 101)
@@ -26,13 +27,13 @@ class One(NamedTuple):
     """What stands for an experiment."""
 
     recording: Recording
-    program: types.SimpleNamespace
+    program: FitProgram
     member: Times
 
 
 def findings(signal, noise: float = 1e-3, n: int = 101):
     recording = Recording("swing", TS, {"x": np.zeros(101)})
-    one = One(recording, types.SimpleNamespace(sensors=("x",)), Times(np.resize(TS, n)))
+    one = One(recording, FitProgram((), ("x",), (), (), 8, "rk4"), Times(np.resize(TS, n)))
 
     def predicted(experiment, local) -> dict[str, np.ndarray]:
         del local

@@ -167,8 +167,10 @@ def test_the_study_of_the_documentation_is_one_and_all_codes_are_explained():
 
 
 def test_overrides_change_single_values(folder: Folder):
-    study = folder.load("estimator.loss=huber", "parameters.cart/mass.start=3", "recordings.first.t=[0.2, 0.5]")
-    assert study.estimator.loss == "huber" and study.parameters["cart/mass"].start == 3
+    more = ("estimator.cross_validation=true", "parameters.cart/mass.start=3", "recordings.first.t=[0.2, 0.5]")
+    study = folder.load("estimator.loss=huber", *more)
+    assert study.estimator.loss == "huber" and study.estimator.cross_validation
+    assert study.parameters["cart/mass"].start == 3
     assert study.data[0].ts[0] == pytest.approx(0.2) and study.data[0].ts[-1] == pytest.approx(0.5)
     with pytest.raises(ConfigError, match="no frist in recordings .*nearest known is first"):
         folder.load("recordings.frist.role=test")
