@@ -12,7 +12,7 @@ from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimis
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
-from jmbs.identification.unknowns import bounds_of
+from jmbs.identification.unknowns import bounds_of, longest_of
 
 FIRST_HORIZON = 1 / 24
 """Of each recording's length."""
@@ -91,6 +91,7 @@ def estimate(
             most=estimator.max_iterations if last else EARLY_ITERATIONS,
             loss=estimator.loss,
             scale=estimator.scale,
+            longest=longest_of(problem.unknowns.blocks),
         )
         evaluate, samples = rows_of(problem, stages[position.stage], pull=not last)
 

@@ -29,7 +29,7 @@ from jmbs.identification.trust import (
     sensitivity_of,
     study_model,
 )
-from jmbs.identification.unknowns import bounds_of, samples
+from jmbs.identification.unknowns import bounds_of, longest_of, samples
 
 SETTLED = 1e-3
 """Estimated noise has settled when it changes by less than this part."""
@@ -331,5 +331,6 @@ def _held_out(problem: FitProblem, experiment: Experiment, x: np.ndarray) -> np.
         return np.concatenate([residual, more]), np.concatenate([jacobian[:, len(shared) :], derivative])
 
     estimator = problem.study.estimator
-    limits = Limits(*bounds_of(blocks), most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
+    given = {"most": estimator.max_iterations, "loss": estimator.loss, "scale": estimator.scale}
+    limits = Limits(*bounds_of(blocks), **given, longest=longest_of(blocks))
     return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])
