@@ -13,7 +13,7 @@ from jmbs.identification.held_out import held_out_local
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.study import Study
-from jmbs.identification.unknowns import Unknowns, bounds_of
+from jmbs.identification.unknowns import Unknowns, bounds_of, longest_of
 
 
 def require_several(study: Study) -> None:
@@ -38,6 +38,7 @@ def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[E
             most=estimator.max_iterations,
             loss=estimator.loss,
             scale=estimator.scale,
+            longest=longest_of(others.unknowns.blocks),
         )
         found = minimise(rows_of(others, 1.0, pull=False)[0], Iterate(x[kept]), limits, lambda _: None)
         yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))

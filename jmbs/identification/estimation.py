@@ -14,7 +14,7 @@ from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
-from jmbs.identification.unknowns import bounds_of
+from jmbs.identification.unknowns import bounds_of, longest_of
 
 FIRST_HORIZON = 1 / 24
 """Of each recording's length."""
@@ -128,6 +128,7 @@ def estimate(
             most=estimator.max_iterations if last else EARLY_ITERATIONS,
             loss=estimator.loss if stage.gaps is None else "squares",
             scale=estimator.scale,
+            longest=longest_of(problem.unknowns.blocks),
         )
 
         def parted(iterate: Iterate, at: Position = position, states: np.ndarray = states) -> Position:

@@ -7,7 +7,7 @@ import numpy as np
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import Experiment, FitProblem
-from jmbs.identification.unknowns import bounds_of
+from jmbs.identification.unknowns import bounds_of, longest_of
 
 
 def held_out_window(problem: FitProblem, experiment: Experiment) -> float:
@@ -39,5 +39,6 @@ def held_out_local(problem: FitProblem, experiment: Experiment, x: np.ndarray) -
         return residual, jacobian[:, len(shared) :]
 
     estimator = problem.study.estimator
-    limits = Limits(*bounds_of(blocks), most=estimator.max_iterations, loss=estimator.loss, scale=estimator.scale)
+    given = {"most": estimator.max_iterations, "loss": estimator.loss, "scale": estimator.scale}
+    limits = Limits(*bounds_of(blocks), **given, longest=longest_of(blocks))
     return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])

@@ -44,7 +44,7 @@ class Iterate:
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Bounds `lower`, `upper` (p,) of coordinates; relative `tolerance`; `most` iterations; `loss`: of squares, `huber`
-    or `cauchy`, with its `scale`."""
+    or `cauchy`, with its `scale`; `longest` step of each coordinate."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -52,6 +52,7 @@ class Limits:
     most: int = 100
     loss: str = "squares"
     scale: float = 1.0
+    longest: np.ndarray | float = LONGEST_STEP
 
 
 def minimise(evaluate: Evaluate, iterate: Iterate, limits: Limits, seen: Callable[[Iterate], None]) -> Iterate:
@@ -92,7 +93,7 @@ class _Quadratic:
             x = self.x + step
             beyond = free & ((x < self.limits.lower) | (x > self.limits.upper))
             if not beyond.any():
-                return step * min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
+                return step / max(1.0, float(np.max(np.abs(step) / self.limits.longest, initial=0.0)))
             step = np.where(beyond, np.clip(x, self.limits.lower, self.limits.upper) - self.x, step)
             free &= ~beyond
 

@@ -17,6 +17,8 @@ from jmbs.library.mechanics import show
 
 DEGREE = 5
 """Of splines, so that accelerations are smooth twice."""
+KNOTS_A_PERIOD = 4
+"""Of a spline's cutoff frequency, so that accelerations at that frequency are a per cent off at most."""
 SAMPLES_A_KNOT = 5
 """Where no trajectory is given: so many samples from one knot of a spline to the next."""
 LEAST = 1e-5
@@ -101,7 +103,7 @@ def basis_of(
         rate = jnp.asarray(2 * np.pi / given["period"], dtype)
         return FourierBasis(jnp.zeros(2 * given["harmonics"] + 1, dtype), origin, rate, given["harmonics"])
     steps = np.concatenate([np.diff(r.ts) for r in recordings])
-    spacing = 0.5 / given["cutoff"] if given else SAMPLES_A_KNOT * float(np.median(steps))
+    spacing = 1 / (KNOTS_A_PERIOD * given["cutoff"]) if given else SAMPLES_A_KNOT * float(np.median(steps))
     longest = max(_intervals(r, spacing) for r in recordings)
     own = _intervals(recording, spacing)
     idle = np.arange(longest + DEGREE) >= own + DEGREE

@@ -15,7 +15,7 @@ from jmbs.identification.fit_table import number_text, printable_lines
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise, robust_cost
 from jmbs.identification.quantities import is_logarithmic, names_of, quantity_at, unit_at
 from jmbs.identification.solution import Solution
-from jmbs.identification.unknowns import bounds_of
+from jmbs.identification.unknowns import bounds_of, longest_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,6 +126,7 @@ class _Walk:
             most=estimator.max_iterations,
             loss=estimator.loss,
             scale=estimator.scale,
+            longest=longest_of(problem.unknowns.blocks),
         )
 
     def point(self, x: np.ndarray, converged: bool = True) -> _Point:

@@ -84,7 +84,7 @@ def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict
     unknown per recording stay as they were."""
     blocks, model = problem.unknowns.blocks, problem.study.model
     values = values_of([block.transform for block in blocks], blocks, x)
-    named = _sensor_values(problem) | by_name(blocks, values)
+    named = _named(problem, x)
     placed = {
         block.place: value
         for block, value in zip(blocks, values, strict=True)
@@ -93,6 +93,13 @@ def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict
     ties = [(place_of(model, path), e) for path, e in problem.ties.items() if has_parameter(model, path)]
     fitted, tied, _ = with_ties(model, placed, ties, named)
     return fitted, named | tied
+
+
+def _named(problem: FitProblem, x: Float[Array, " p"]) -> dict[str, Array]:
+    """What is unknown, and what is known of sensors, by name; pure."""
+    blocks = problem.unknowns.blocks
+    values = values_of([block.transform for block in blocks], blocks, x)
+    return _sensor_values(problem) | by_name(blocks, values)
 
 
 def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
@@ -107,6 +114,9 @@ def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) ->
     def value(coordinates: Float[Array, " p"]) -> Array:
         if alone:  # of unknowns only, and a model with other values takes a while to make
             named = by_name(blocks, values_of([block.transform for block in blocks], blocks, coordinates))
+            return value_of(expression, problem.study.model, named)
+        named = _named(problem, coordinates)
+        if all(path in named for path in expression.names):
             return value_of(expression, problem.study.model, named)
         return value_of(expression, *study_model(problem, coordinates))
 

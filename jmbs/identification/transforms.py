@@ -118,11 +118,9 @@ class PseudoInertiaTransform(Transform):
         second = np.trace(inertia) / 2 * np.eye(3) - inertia + mass * np.outer(centre, centre)
         pseudo = np.block([[second, mass * centre[:, None]], [mass * centre[None], np.full((1, 1), mass)]])
         try:
-            # The upper triangular factor is the lower one of the matrix with rows and columns turned around.
-            factor = np.linalg.cholesky(pseudo[::-1, ::-1])[::-1, ::-1]
+            factor = upper_factor(pseudo)
         except np.linalg.LinAlgError:
-            wanted = "a physical inertia: each principal moment less than the sum of the others"
-            raise ModelError("inertial", f"mass {mass:g} and inertia {inertia.tolist()}", wanted) from None
+            raise ModelError("inertial", f"mass {mass:g} and inertia {inertia.tolist()}", PHYSICAL) from None
         scale = np.log(factor[3, 3])
         factor = factor / factor[3, 3]
         shears = [factor[0, 1], factor[1, 2], factor[0, 2]]
@@ -131,6 +129,60 @@ class PseudoInertiaTransform(Transform):
     @property
     def entrywise(self):
         return False
+
+
+class InertiaTransform(Transform):
+    """A whole inertia about the centre of mass, row by row, by the log-Cholesky factor of the second moments of mass
+    `S = tr(I) / 2 - I`, so that every coordinate is the inertia of a body whose mass density is positive.
+
+    Coordinates: logarithms of the diagonal of the upper triangular `U`, `S = U U^T`; then entries 12, 23, 13 of `U`, in
+    units of `scale`, the square root of the largest moment of the start.
+    """
+
+    start: Float[Array, " 9"]
+    scale: float
+
+    def values(self, coordinates):
+        e, zero = jnp.exp(coordinates[:3]), jnp.zeros((), coordinates.dtype)
+        s12, s23, s13 = self.scale * coordinates[3:]
+        rows = [[e[0], s12, s13], [zero, e[1], s23], [zero, zero, e[2]]]
+        factor = jnp.stack([jnp.stack(row) for row in rows])
+        second = factor @ factor.T
+        return (jnp.trace(second) * jnp.eye(3, dtype=e.dtype) - second).reshape(9)
+
+    def coordinates(self, values):
+        inertia = np.asarray(values, float).reshape(3, 3)
+        try:
+            factor = upper_factor(np.trace(inertia) / 2 * np.eye(3) - (inertia + inertia.T) / 2)
+        except np.linalg.LinAlgError:
+            wanted = f"{PHYSICAL}; or transform: linear"
+            raise ModelError("inertia", f"{inertia.tolist()}", wanted) from None
+        shears = np.array([factor[0, 1], factor[1, 2], factor[0, 2]])
+        return np.concatenate([np.log(np.diag(factor)), shears / self.scale])
+
+    @property
+    def entrywise(self):
+        return False
+
+
+def inertia_bounds(transform: PseudoInertiaTransform | InertiaTransform) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bounds (k,) of coordinates: a body gets no thinner than THINNEST beside its largest extent at the
+    start, where it is a plate or a rod to every rule, and no less visible."""
+    first = transform.coordinates(np.asarray(transform.start))
+    thin = slice(1, 4) if isinstance(transform, PseudoInertiaTransform) else slice(0, 3)
+    lower = np.full(len(first), -np.inf)
+    lower[thin] = np.max(first[thin]) + np.log(THINNEST)
+    return lower, np.full(len(first), np.inf)
+
+
+THINNEST = 1e-4
+PHYSICAL = "a physical inertia: each principal moment less than the sum of the others"
+
+
+def upper_factor(matrix: np.ndarray) -> np.ndarray:
+    """The upper triangular `U`, `U U^T` being a positive definite matrix: the lower one of the matrix with rows and
+    columns turned around. Raises `LinAlgError`."""
+    return np.linalg.cholesky(matrix[::-1, ::-1])[::-1, ::-1]
 
 
 def symmetric(moments: np.ndarray) -> np.ndarray:

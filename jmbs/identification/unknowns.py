@@ -11,15 +11,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
+from jmbs.identification.least_squares import LONGEST_STEP
 from jmbs.identification.parameter_paths import has_parameter, parse_parameter, require_start, taken_already
 from jmbs.identification.places import INERTIAL, Place, place_of, unit_of, value_at
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Prior, Recording, Sensor, Study
 from jmbs.identification.transforms import (
+    InertiaTransform,
     LinearTransform,
     LogTransform,
     PseudoInertiaTransform,
     RotationTransform,
     Transform,
+    inertia_bounds,
 )
 from jmbs.library.mechanics import WEIGHTS
 from jmbs.simulation import Model
@@ -161,6 +164,12 @@ def bounds_of(blocks: Sequence[Unknown]) -> tuple[np.ndarray, np.ndarray]:
     """The lower and upper bounds (p,) of the coordinates of blocks."""
     lower = np.concatenate([np.zeros(0), *(block.lower for block in blocks)])
     return lower, np.concatenate([np.zeros(0), *(block.upper for block in blocks)])
+
+
+def longest_of(blocks: Sequence[Unknown]) -> np.ndarray:
+    """How far a step may go in each coordinate (p,): of sensors' values any, for the model may be linear in these."""
+    longest = [np.full(block.size, np.inf if block.kind == "sensor" else LONGEST_STEP) for block in blocks]
+    return np.concatenate([np.zeros(0), *longest])
 
 
 def unknowns_of(study: Study, models: Mapping[str, Model]) -> Unknowns:
@@ -336,17 +345,19 @@ def _transform(model: Model, path: str, place: Place, parameter: Parameter, star
         return LinearTransform(jnp.asarray(start), jnp.asarray(_linear_scale(model, place, start)))
     if named == "pseudo_inertia" and place.base == INERTIAL:
         return PseudoInertiaTransform(jnp.asarray(start))
+    if named == "pseudo_inertia" and _is_whole_inertia(place, start):
+        return InertiaTransform(jnp.asarray(start), float(np.sqrt(np.max(np.abs(start)))))
     if named == "rotation" and len(start) in (4, 7):
         return RotationTransform(jnp.asarray(start))
     if named not in TRANSFORMS:
         raise ModelError(f"parameters/{path}/transform", repr(named), f"one of {', '.join(TRANSFORMS)}")
-    wanted = {"pseudo_inertia": f"<body>/{INERTIAL}", "rotation": "a quaternion"}[named]
+    wanted = {"pseudo_inertia": f"<body>/{INERTIAL} or a whole <body>/inertia", "rotation": "a quaternion"}[named]
     raise ModelError(f"parameters/{path}/transform", named, f"{wanted} for it")
 
 
 def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
     """The transform of an unknown that gives none: by what the model's own rules allow at its place."""
-    if place.base == INERTIAL:
+    if place.base == INERTIAL or _is_whole_inertia(place, start):
         return "pseudo_inertia"
     if place.index is None and _is_rotation(model, place, len(start)):
         return "rotation"
@@ -356,6 +367,10 @@ def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
 def _rules(model: Model, place: Place) -> set[str]:
     """The kinds of rules that the parameter at a place has."""
     return {rule.kind for parameter in model.table if parameter.path == place.base for rule in parameter.rules}
+
+
+def _is_whole_inertia(place: Place, start: np.ndarray) -> bool:
+    return place.index is None and place.base.endswith("/inertia") and len(start) == 9
 
 
 def _is_rotation(model: Model, place: Place, size: int) -> bool:
@@ -388,8 +403,10 @@ def _scale(place: Place, size: int) -> np.ndarray:
 
 
 def _bounds(path: str, parameter: Parameter, transform: Transform) -> tuple[np.ndarray, np.ndarray]:
-    size = len(transform.coordinates(np.asarray(transform.start)))
-    lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
+    first = transform.coordinates(np.asarray(transform.start))
+    lower, upper = np.full(len(first), -np.inf), np.full(len(first), np.inf)
+    if isinstance(transform, PseudoInertiaTransform | InertiaTransform):
+        lower, upper = inertia_bounds(transform)
     if parameter.bounds is None:
         return lower, upper
     low, high = parameter.bounds

@@ -188,3 +188,12 @@ def test_intervals_cover():
         found = fit_study(study((10 * repeat, 10 * repeat + 1)))
         inside.append([low <= TRUTH[n] <= high for n in TRUTH for low, high in [found.parameters[n].interval]])
     assert np.all(np.mean(inside, axis=0) >= 0.85)
+
+
+@pytest.mark.slow
+def test_residual_function_is_that_of_the_rows():
+    given = study((0,))
+    residual, jacobian = jmbs.residual_function(given)
+    rows, slopes = rows_of(pose(given), 1.0, pull=False)[0](np.asarray(residual.start))
+    np.testing.assert_allclose(jax.jit(residual)(residual.start), rows, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(jacobian)(residual.start), slopes, atol=1e-6 * np.max(np.abs(slopes)))

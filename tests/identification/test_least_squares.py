@@ -57,6 +57,17 @@ def test_a_wall_is_no_optimum():
     assert minimise(walled, Iterate(np.zeros(2)), FREE, ignored).stopped in ("stuck", "limit")
 
 
+def test_a_step_may_be_long_where_it_is_said():
+    rows = np.eye(2)
+    far = np.array([300.0, 1.0])
+    held = minimise(linear(rows, far), Iterate(np.zeros(2)), FREE, ignored)
+    free = minimise(
+        linear(rows, far), Iterate(np.zeros(2)), dataclasses.replace(FREE, longest=np.array([np.inf, 3.0])), ignored
+    )
+    assert held.iterations > 90 and free.iterations < 12
+    np.testing.assert_allclose(free.x, far, rtol=1e-9)
+
+
 def test_nothing_unknown():
     found = minimise(lambda x: (np.ones(3), np.zeros((3, 0))), Iterate(np.zeros(0)), Limits(*np.zeros((2, 0))), ignored)
     assert found.stopped == "converged"
