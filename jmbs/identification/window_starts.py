@@ -72,7 +72,7 @@ def values_and_slopes(
         else:
             values.append(np.asarray(transform.values(jnp.asarray(piece))))
             slopes.append(jacobian(transform, piece))
-    return np.concatenate(values), scipy.linalg.block_diag(*slopes)
+    return np.concatenate(values), np.asarray(scipy.linalg.block_diag(*slopes))
 
 
 def _measured(problem: FitProblem, windowed: WindowedRecording, t: float) -> np.ndarray:
