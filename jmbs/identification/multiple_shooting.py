@@ -59,10 +59,10 @@ class MultipleShooting:
         x, cuts, first = problem.unknowns.first, [], [np.zeros(0)]
         place = len(x)
         for windowed in cut(problem):
-            states, (_, *values) = windowed.states, first_starts(problem, windowed)
+            states, values = windowed.states, first_starts(problem, windowed)
             scales = scales_of(states, values)
-            starts = [transforms_at(states, value, scales) for value in values]
-            first += [coordinates_of(states, start, value) for start, value in zip(starts, values, strict=True)]
+            starts = [transforms_at(states, value, scales) for value in values[1:]]
+            first += [coordinates_of(states, start, value) for start, value in zip(starts, values[1:], strict=True)]
             size = sum(block.size for block in states.blocks) * len(starts)
             cuts.append(_Cut(windowed, scales, starts, place + np.arange(size), np.ones(len(states.outputs))))
             place += size
@@ -89,7 +89,8 @@ class MultipleShooting:
     def largest_gap(self, z: np.ndarray) -> float:
         """The largest difference between the end of a window and the start of the next, in the states' own units."""
         runs = zip(self._cuts, self._runs(z), strict=True)
-        return max(float(np.max(np.abs(gap))) for one, windows in runs for gap, _ in _gaps(one, windows, z))
+        gaps = [gap for one, windows in runs for gap, _ in _gaps(one, windows, z)]
+        return float(np.max(np.abs(gaps), initial=0.0))
 
     def _runs(self, z: np.ndarray) -> list[list[_Rows]]:
         """All windows of each recording; a stage begins where the one before ended, at what was run already."""
@@ -140,6 +141,8 @@ def _information(one: _Cut, windows: list[_Rows]) -> np.ndarray:
     """What the samples of a window say of the values (n,) of its start: one over a standard deviation."""
     states, x = one.windowed.states, len(one.windowed.experiment.local)
     slopes = [rows.by_unknowns[:, x + one.of_start(k)] for k, rows in enumerate(windows[1:])]
+    if not slopes:
+        return one.weights
     squares = [np.sum(np.where(np.isfinite(slope), slope, 0.0) ** 2, axis=0) for slope in slopes]
     pieces = np.split(np.sqrt(np.mean(squares, axis=0)), np.cumsum([block.size for block in states.blocks])[:-1])
     said = [max(float(np.max(piece)), 1.0) / scale for piece, scale in zip(pieces, one.scales, strict=True)]
