@@ -60,7 +60,7 @@ class MultipleShooting:
         place = len(x)
         for windowed in cut(problem):
             states, values = windowed.states, first_starts(problem, windowed)
-            scales = scales_of(states, values)
+            scales = scales_of(states, values[1:] or values)
             starts = [transforms_at(states, value, scales) for value in values[1:]]
             first += [coordinates_of(states, start, value) for start, value in zip(starts, values[1:], strict=True)]
             size = sum(block.size for block in states.blocks) * len(starts)
