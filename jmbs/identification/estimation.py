@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jmbs.errors import ModelError
+from jmbs.identification.bordered import Bordered
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
 from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.priors import prior_rows
@@ -163,28 +164,32 @@ def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int
         end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
         horizons[experiment.recording.name] = end
         count += experiment.samples(end)
-    return _with_beliefs(problem, lambda x: problem.evaluate(x, horizons), pull), count
+
+    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = problem.evaluate(x, horizons)
+        more, derivative = _beliefs(problem, x, pull)
+        return np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
+
+    return evaluate, count
 
 
 def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, int]:
     """The same of samples in windows and of the gaps between these, which count as `gaps` says; of vectors that hold
     the states at windows' starts too."""
-    return _with_beliefs(windows.problem, lambda z: windows.evaluate(z, gaps), pull=True), windows.samples
+    p = len(windows.problem.unknowns.first)
+
+    def evaluate(z: np.ndarray) -> tuple[np.ndarray, Bordered]:
+        residual, jacobian = windows.evaluate(z, gaps)
+        more, derivative = _beliefs(windows.problem, z[:p], pull=True)
+        return np.concatenate([residual, more]), jacobian.with_rows(derivative)
+
+    return evaluate, windows.samples
 
 
-def _with_beliefs(problem: FitProblem, evaluate: Evaluate, pull: bool) -> Evaluate:
-    """With rows of priors, and with `pull` those that hold the study's coordinates near the start."""
-    first = problem.unknowns.first
-
-    def whole(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = evaluate(z)
-        x = z[: len(first)]
-        more, derivative = prior_rows(problem.unknowns.blocks, x)
-        if pull:
-            more = np.concatenate([more, PULL * (x - first)])
-            derivative = np.concatenate([derivative, PULL * np.eye(len(x))])
-        columns = np.zeros((len(more), len(z)))
-        columns[:, : len(x)] = derivative
-        return np.concatenate([residual, more]), np.concatenate([jacobian, columns])
-
-    return whole
+def _beliefs(problem: FitProblem, x: np.ndarray, pull: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (m,) of priors, and with `pull` those that hold coordinates near the start; their derivative (m, p)."""
+    residual, jacobian = prior_rows(problem.unknowns.blocks, x)
+    if pull:
+        residual = np.concatenate([residual, PULL * (x - problem.unknowns.first)])
+        jacobian = np.concatenate([jacobian, PULL * np.eye(len(x))])
+    return residual, jacobian

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Residual (m,) and Jacobian (m, p) at a vector (p,)."""
+from jmbs.identification.bordered import Bordered, BorderedSquares
+
+Evaluate = Callable[[np.ndarray], tuple[np.ndarray, Any]]
+"""Residual (m,) and Jacobian (m, p) at a vector (p,), an array or `Bordered`."""
 
 FIRST_DAMPING = 1e-3
 """Beside the square of the largest singular value."""
@@ -62,7 +65,7 @@ def minimise(evaluate: Evaluate, iterate: Iterate, limits: Limits, seen: Callabl
         return iterate
     residual, jacobian = evaluate(iterate.x)
     iterate = dataclasses.replace(iterate, evaluations=iterate.evaluations + 1)
-    if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
+    if not _is_finite(residual, jacobian):
         return dataclasses.replace(iterate, stopped="stuck")
     iterate = dataclasses.replace(iterate, cost=robust_cost(residual, limits))
     while not iterate.stopped:
@@ -103,11 +106,42 @@ class _Quadratic:
         return -float(self.y @ moved + 0.5 * moved @ moved)
 
 
+class _BorderedQuadratic:
+    """The same of a bordered Jacobian, whose own unknowns have no bounds; the loss is squares."""
+
+    def __init__(self, x: np.ndarray, residual: np.ndarray, jacobian: Bordered, limits: Limits):
+        if limits.loss != "squares":
+            raise ValueError(f"squares and no {limits.loss} loss of a bordered Jacobian")
+        p = jacobian.p
+        self.x, self.squares = x, BorderedSquares(residual, jacobian)
+        self.limits = dataclasses.replace(limits, lower=limits.lower[:p], upper=limits.upper[:p])
+        self.largest = self.squares.largest
+
+    def step(self, damping: float) -> np.ndarray:
+        """See `_Quadratic`."""
+        rows, residual, back = self.squares.reduced(damping)
+        shared = _Quadratic(self.x[: self.squares.p], residual, rows, self.limits).step(damping)
+        step = self.squares.whole(shared, back)
+        return step * min(1.0, LONGEST_STEP / max(np.max(np.abs(step), initial=0.0), 1e-300))
+
+    def gain(self, step: np.ndarray) -> float:
+        """See `_Quadratic`."""
+        return self.squares.gain(step)
+
+
+def _is_finite(residual: np.ndarray, jacobian: Any) -> bool:
+    entries = jacobian.is_finite if isinstance(jacobian, Bordered) else np.all(np.isfinite(jacobian))
+    return bool(np.all(np.isfinite(residual)) and entries)
+
+
 def _iteration(
-    evaluate: Evaluate, at: Iterate, residual: np.ndarray, jacobian: np.ndarray, limits: Limits
-) -> tuple[Iterate, np.ndarray, np.ndarray]:
+    evaluate: Evaluate, at: Iterate, residual: np.ndarray, jacobian: Any, limits: Limits
+) -> tuple[Iterate, np.ndarray, Any]:
     """One step that lowers the cost, with as many tries as it takes."""
-    near = _Quadratic(at.x, *_weighted(residual, jacobian, limits), limits)
+    if isinstance(jacobian, Bordered):
+        near = _BorderedQuadratic(at.x, residual, jacobian, limits)
+    else:
+        near = _Quadratic(at.x, *_weighted(residual, jacobian, limits), limits)
     whole = near.step(0.0)
     most = near.gain(whole)
     reach = float(np.max(np.abs(whole), initial=0.0))
@@ -122,8 +156,7 @@ def _iteration(
         if foreseen > 0 and np.any(x != at.x):
             tried, derivative = evaluate(x)
             evaluations += 1
-            finite = np.all(np.isfinite(tried)) and np.all(np.isfinite(derivative))
-            cost = robust_cost(tried, limits) if finite else np.inf
+            cost = robust_cost(tried, limits) if _is_finite(tried, derivative) else np.inf
             gained = (at.cost - cost) / foreseen
             if gained > 1e-4:
                 damping *= max(1 / 10, 1 - (2 * min(gained, 1.0) - 1) ** 3)

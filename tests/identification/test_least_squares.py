@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from jmbs.identification.bordered import Bordered, BorderedSquares, Part
 from jmbs.identification.least_squares import Iterate, Limits, minimise
 
 FREE = Limits(np.full(2, -np.inf), np.full(2, np.inf), tolerance=1e-12)
@@ -112,3 +113,56 @@ def test_values_that_are_not_finite_are_walked_around():
     found = minimise(walled, Iterate(np.array([1.4, -1.0])), FREE, ignored)
     np.testing.assert_allclose(found.x, [1, 1], atol=1e-8)
     assert minimise(walled, Iterate(np.array([2.0, 1.0])), FREE, ignored).stopped == "stuck"
+
+
+@pytest.fixture
+def bordered():
+    """Three parts, one of which knows two of the shared unknowns only, and rows of shared ones alone."""
+    rng = np.random.default_rng(4)
+    parts = [
+        Part(np.array(places), rng.normal(size=(m, len(places))), rng.normal(size=(m, k)))
+        for places, m, k in (((0, 1, 2), 9, 4), ((0, 2), 7, 3), ((2, 1, 0), 5, 6))
+    ]
+    jacobian = Bordered(parts, 3).with_rows(rng.normal(size=(2, 3)))
+    return rng.normal(size=len(jacobian.dense())), jacobian
+
+
+@pytest.mark.parametrize("damping", [1e-3, 1.0, 1e3])
+def test_own_unknowns_are_eliminated_part_by_part(bordered, damping):
+    residual, jacobian = bordered
+    dense = jacobian.dense()
+    n = dense.shape[1]
+    squares = BorderedSquares(residual, jacobian)
+    rows, reduced, back = squares.reduced(damping)
+    stacked = np.concatenate([rows, np.sqrt(damping) * np.eye(3)])
+    shared = np.linalg.lstsq(stacked, -np.concatenate([reduced, np.zeros(3)]))[0]
+    step = squares.whole(shared, back)
+    np.testing.assert_allclose(step, -np.linalg.solve(dense.T @ dense + damping * np.eye(n), dense.T @ residual))
+    lower = 0.5 * (residual @ residual - np.sum((residual + dense @ step) ** 2))
+    assert squares.gain(step) == pytest.approx(lower)
+
+
+def test_a_bordered_jacobian_gives_the_answer_of_the_whole_one(bordered):
+    """With a bound that is active, and curvature."""
+    residual, jacobian = bordered
+    dense, n = jacobian.dense(), jacobian.dense().shape[1]
+    limits = Limits(np.concatenate([[-0.2], np.full(n - 1, -np.inf)]), np.full(n, np.inf), tolerance=1e-12)
+
+    def whole(x):
+        moved = dense @ x
+        return residual + moved + 0.1 * np.sin(moved), (1 + 0.1 * np.cos(moved))[:, None] * dense
+
+    def parted(x):
+        values, slopes = whole(x)
+        parts, row, own = [], 0, 3
+        for part in jacobian.parts:
+            m, k = part.own.shape
+            parts.append(Part(part.places, slopes[row : row + m, part.places], slopes[row : row + m, own : own + k]))
+            row, own = row + m, own + k
+        return values, Bordered(parts, 3)
+
+    start = np.concatenate([[-0.1], np.zeros(n - 1)])
+    one, other = (minimise(evaluate, Iterate(start), limits, ignored) for evaluate in (whole, parted))
+    assert one.stopped == other.stopped == "converged" and one.x[0] == other.x[0] == -0.2
+    np.testing.assert_allclose(other.x, one.x, atol=1e-7)
+    assert other.cost == pytest.approx(one.cost, rel=1e-10)

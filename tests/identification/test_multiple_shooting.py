@@ -77,18 +77,31 @@ def test_derivatives_are_those_of_differences(windows):
     direction = rng.normal(size=len(z))
     ends = [windows.evaluate(z + s * h * direction, 1.0)[0] for s in (1, -1)]
     slope = (ends[0] - ends[1]) / (2 * h)
-    np.testing.assert_allclose(jacobian @ direction, slope, atol=1e-6 * np.max(np.abs(slope)))
+    np.testing.assert_allclose(jacobian.dense() @ direction, slope, atol=1e-6 * np.max(np.abs(slope)))
     assert len(residual) == windows.samples + 2 * 4 * 2
+
+
+def shortened(experiment, n):
+    """The experiment with its first n samples, in arrays of the same shapes."""
+    weights = np.asarray(experiment.member.weights).copy()
+    weights[:, n:] = 0
+    recording = dataclasses.replace(experiment.recording, ts=np.asarray(experiment.recording.ts)[:n])
+    return experiment._replace(recording=recording, member=dataclasses.replace(experiment.member, weights=weights))
+
+
+def test_a_recording_may_be_one_window(problem):
+    short = shortened(problem.experiments[1], 15)
+    both = MultipleShooting(dataclasses.replace(problem, experiments=(problem.experiments[0], short)))
+    z = np.concatenate([problem.unknowns.first, both.first])
+    residual, jacobian = both.evaluate(z, 1.0)
+    assert len(both.first) == 2 * 4 and len(residual) == both.samples + 2 * 4 == 215 + 8
+    assert jacobian.is_finite and jacobian.dense().shape == (len(residual), len(z))
 
 
 @pytest.mark.parametrize("segments", [2, 5, 7])
 def test_each_sample_lies_in_one_window(problem, segments):
     """Also where recordings that share a program are of different lengths."""
-    short = problem.experiments[1]
-    weights = np.asarray(short.member.weights).copy()
-    weights[:, 90:] = 0
-    recording = dataclasses.replace(short.recording, ts=np.asarray(short.recording.ts)[:90])
-    short = short._replace(recording=recording, member=dataclasses.replace(short.member, weights=weights))
+    short = shortened(problem.experiments[1], 90)
     given = dataclasses.replace(problem.study, estimator=Estimator("multiple_shooting", segments=segments))
     found = cut(dataclasses.replace(problem, study=given, experiments=(problem.experiments[0], short)))
     assert len(found[0].windows) == segments > len(found[1].windows) and found[0].program == found[1].program
