@@ -30,9 +30,9 @@ def design_command(args: argparse.Namespace, complain: Callable[[str], None]) ->
         study = _read(args)
     if study.design is None:
         raise ModelError("design", "nothing", "the experiment to be designed: inputs, limits, criterion")
-    if errors := [finding for finding in study.findings if finding.severity == "error"]:
-        for finding in errors:
-            complain(finding.message)
+    for finding in study.findings:
+        complain(f"{finding.severity}: {finding.message}")
+    if any(finding.severity == "error" for finding in study.findings):
         return INPUT_WRONG
     with claimed(args.out, study.name, args.force, files) as folder:
         found = _design(study)
@@ -55,11 +55,16 @@ def _read(args: argparse.Namespace) -> Study:
 
 
 def _design(study: Study) -> ExcitationDesign:
-    """The design; what is wrong with it was written below `design` of the study."""
+    """The design; errors say where in the study what is wrong with it stands."""
     from jmbs import identification
 
     assert study.design is not None
-    return identification.design_study(study, study.design, DesignLines())
+    try:
+        return identification.design_study(study, study.design, DesignLines())
+    except ModelError as error:
+        if error.path.partition("/")[0] not in ("inputs", "limits"):
+            raise
+        raise ModelError(f"design/{error.path}", error.found, error.wanted) from None
 
 
 def _write(design: ExcitationDesign, folder: Path) -> list[Path]:

@@ -21,7 +21,7 @@ MOST_PANELS, MOST_NAMES = 12, 30
 def design_figure(design: ExcitationDesign) -> Figure:
     """Inputs and outputs over time, first and designed, with their limits; below, relative standard errors."""
     panels = [(path, table.values, design.first_inputs[path].values) for path, table in design.inputs.items()]
-    panels += [(name, values, design.first_shown[name]) for name, values in design.shown.items()]
+    panels += [(name, design.shown[name], design.first_shown[name]) for name in _drawn(design)]
     panels = panels[:MOST_PANELS]
     figure = new_figure(PANEL_HEIGHT * len(panels) + BARS_HEIGHT)
     ratios = [*[PANEL_HEIGHT] * len(panels), BARS_HEIGHT]
@@ -33,6 +33,14 @@ def design_figure(design: ExcitationDesign) -> Figure:
     _errors(bars, design)
     figure.suptitle(printable(shortened(f"{design.name}: experiment, criterion {design.criterion}")), fontsize=11)
     return figure
+
+
+def _drawn(design: ExcitationDesign) -> list[str]:
+    """Names of limited outputs, and of the sensors that show something else."""
+    limited = [name for name in design.shown if name in design.limits]
+    others = [name for name in design.shown if name not in limited]
+    known = [design.shown[name] for name in limited]
+    return [*(name for name in others if not any(np.array_equal(design.shown[name], k) for k in known)), *limited]
 
 
 def write_design_picture(design: ExcitationDesign, path: str | os.PathLike[str]) -> None:
@@ -55,16 +63,20 @@ def _over_time(ax: Axes, design: ExcitationDesign, name: str, designed: np.ndarr
 def _errors(ax: Axes, design: ExcitationDesign) -> None:
     """Standard errors beside values, in percent; a value of zero has none."""
     names = [name for name, value in design.values.items() if value != 0][:MOST_NAMES]
-    places = np.arange(len(names))
+    places, lowest, highest = np.arange(len(names)), np.inf, 0.0
     stages = (("before", design.before, BEFORE), ("first, at random", design.first, FIRST))
     for shift, (label, stage, color) in enumerate((*stages, ("designed", design.after, DESIGNED))):
         errors = [stage.standard_errors[name] for name in names]
         heights = [np.nan if e is None else 100 * e / abs(design.values[n]) for e, n in zip(errors, names, strict=True)]
         if not np.all(np.isnan(heights)):
             ax.bar(places + 0.27 * (shift - 1), heights, 0.25, color=color, label=label)
-    log_scale(ax)
+            lowest, highest = min(lowest, np.nanmin(heights)), max(highest, np.nanmax(heights))
+    if 0 < lowest <= highest:
+        log_scale(ax)
+        ax.set_ylim(10 ** np.floor(np.log10(lowest)), 10 ** np.ceil(np.log10(highest) + 0.1))
     ax.set_xticks(places, [printable(shortened(name)) for name in names], rotation=20, ha="right", fontsize=8)
     ax.set_ylabel("expected standard error (%)", fontsize=8)
     ax.tick_params(labelsize=8)
     ax.grid(True, axis="y", alpha=0.3)
-    ax.legend(fontsize=8, ncols=3)
+    if ax.patches:
+        ax.legend(fontsize=8, ncols=3)

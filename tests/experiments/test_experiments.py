@@ -58,6 +58,17 @@ def test_a_batch_member_fails_alone(tmp_path):
     assert isolation["others_largest_difference"] == 0.0
 
 
+@pytest.mark.slow
+def test_a_designed_torque_tells_more_than_chirps(tmp_path):
+    more = ("--starts", "1", "--iterations", "20", "--frequencies", "1", "2", "--repeats", "2")
+    result = run("excitation_design", tmp_path, *more)
+    assert_figures("excitation_design", tmp_path)
+    assert min(result["worst_over_designed"].values()) > 1.5
+    assert all(lower <= least < most <= upper for lower, upper, least, most in result["limits"].values())
+    errors = [row["rms_relative_error"] for row in result["fits"]["designed"].values()]
+    assert max(errors) < 4 * max(result["designed"].values())
+
+
 def test_a_small_batch_is_refused(capsys):
     with pytest.raises(SystemExit):
         runpy.run_path(str(EXPERIMENTS / "parameter_batch" / "run.py"))["main"](["--members", "3"])

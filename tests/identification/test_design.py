@@ -159,6 +159,9 @@ def test_the_command_writes_what_a_study_reads(design, tmp_path, capsys):
     more = ["--set", "design.criterion=F", "--out", str(tmp_path / "other")]
     assert main(["design", str(tmp_path / "study.yaml"), *more]) == 2
     assert "design/criterion: found 'F', wanted D, A or E" in capsys.readouterr().err
+    narrow = ["--set", "design.limits.hinge/q=[-0.3, 0.3]", "--out", str(tmp_path / "other")]
+    assert main(["design", str(tmp_path / "study.yaml"), *narrow]) == 2
+    assert "study.yaml: design/limits/hinge/q: found " in capsys.readouterr().err
     assert main(["design", str(tmp_path / "fit.yaml")]) == 2
     assert "design: found nothing, wanted the experiment" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

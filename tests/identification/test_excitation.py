@@ -11,9 +11,11 @@ import recorded_pendulums as pendulums
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.identification import BSpline, Multisine, Parameter, Sensor, check_excitation
+from jmbs.identification import BSpline, Input, InputTable, Multisine, Parameter, Sensor, check_excitation
 from jmbs.identification.excitation import Excitation
 from jmbs.identification.information import POWERS, criterion_of, information_gain, left_of
+from jmbs.identification.study import table_times
+from jmbs.library.mechanics import TableSpec
 
 PORT = "hinge/actuation"
 BASES = (Multisine(2.0, 1), Multisine(1.7, 7), BSpline(12), BSpline(5, 1), BSpline(9, 5))
@@ -71,6 +73,14 @@ def test_unknowns_of_recordings_are_taken_off():
     np.testing.assert_allclose(np.linalg.inv(left.T @ left), whole, rtol=1e-9)
     doubled = np.concatenate([jacobian, jacobian[:, 4:5]], axis=1)  # of which nothing shows the single ones
     np.testing.assert_allclose(left_of(doubled, 4).T @ left_of(doubled, 4), left.T @ left, rtol=1e-9)
+
+
+def test_tables_have_times_in_any_form():
+    """So that a fit's steps end on the kinks of all of them."""
+    times, values = np.linspace(0.0, 1.0, 5), np.zeros(5)
+    for table in (Input(times, values), (times, values), InputTable(times, values), TableSpec(times, values)):
+        np.testing.assert_array_equal(table_times(table), times)
+    assert table_times(0.5) is None and table_times(np.zeros(3)) is None
 
 
 @pytest.fixture(scope="module")
