@@ -69,6 +69,19 @@ def test_a_designed_torque_tells_more_than_chirps(tmp_path):
     assert max(errors) < 4 * max(result["designed"].values())
 
 
+@pytest.mark.slow
+def test_payload_and_friction_of_an_arm(tmp_path):
+    result = run(
+        "arm_payload", tmp_path, "--recordings", "2", "--samples", "150", "--repeats", "1", "--small", "2", "150"
+    )
+    assert_figures("arm_payload", tmp_path)
+    assert result["status"] == "converged" and not result["invisible"] and len(result["parameters"]) == 24
+    assert max(abs(row["z"]) for row in result["parameters"].values()) < 4.5
+    assert max(result["heldout_rms_over_noise"].values()) < 1.5
+    shipped = json.loads((EXPERIMENTS / "arm_payload" / "result.json").read_text(encoding="utf-8"))
+    assert np.mean(list(shipped["coverage"]["coverage"].values())) >= 0.9
+
+
 def test_a_small_batch_is_refused(capsys):
     with pytest.raises(SystemExit):
         runpy.run_path(str(EXPERIMENTS / "parameter_batch" / "run.py"))["main"](["--members", "3"])
