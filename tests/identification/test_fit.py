@@ -9,11 +9,14 @@ import numpy as np
 import optimistix
 import pytest
 import recorded_pendulums as pendulums
+from quick import quick_jit
 from recorded_pendulums import DAMPING, INERTIA, MASS, NOISE, STARTS, TRUTH, study
 
 import jmbs
 from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Parameter, Prior, Sensor, check_fit, fit_study
+from jmbs.identification.estimation import rows_of
+from jmbs.identification.problem import pose
 
 
 class Stop(Exception):
@@ -106,6 +109,13 @@ def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
         fit_study(study(seed=5), checkpoint=file, resume=True)
 
 
+def test_residual_function_gives_the_rows_of_a_fit():
+    residual, _ = jmbs.residual_function(study())
+    rows = rows_of(pose(study()), 1.0, pull=False)[0](np.asarray(residual.start))[0]
+    np.testing.assert_allclose(quick_jit(residual)(residual.start), rows, atol=1e-9)
+
+
+@pytest.mark.slow
 def test_residual_function_for_optimisers_of_ones_own(fitted):
     residual, jacobian = jmbs.residual_function(study())
     found = optimistix.least_squares(residual, optimistix.LevenbergMarquardt(1e-10, 1e-10), residual.start)
