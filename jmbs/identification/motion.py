@@ -25,6 +25,7 @@ from jmbs.identification.places import Place
 from jmbs.identification.prediction import fitted_model, sensor_values
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
+from jmbs.linear import solve_definite
 from jmbs.simulation import Model, forces_along
 
 TORQUE = 2
@@ -109,13 +110,13 @@ class MotionMember(eqx.Module):
 
 class Curve(NamedTuple):
     """The curve of a recording: `coefficients` (k, joints), what sensors have `shown` (c, n) along it, `derivatives`
-    (c, n, k joints) of the whitened residuals by coefficients, and the lower Cholesky `factor` of the sum of their
-    squares over the channels that the curve follows."""
+    (c, n, k joints) of the whitened residuals by coefficients, and the `normal` matrix, the sum of their squares over
+    the channels that the curve follows."""
 
     coefficients: Array
     shown: Array
     derivatives: Array
-    factor: Array
+    normal: Array
 
 
 class _Look(NamedTuple):
@@ -207,9 +208,7 @@ def _first_coefficients(program: MotionProgram, member: MotionMember, local: Arr
             rows = member.weights[i][:, None] * gain * bases[measured.clock, measured.order]
             normal[measured.joint] = normal[measured.joint] + rows.T @ rows
             rhs[measured.joint] = rhs[measured.joint] + (member.weights[i] * (member.measured[i] - bias)) @ rows
-    return jax.vmap(lambda N, b: jax.scipy.linalg.solve(N, b, assume_a="pos"), out_axes=1)(
-        jnp.stack(normal), jnp.stack(rhs)
-    )
+    return solve_definite(jnp.stack(normal), jnp.stack(rhs)[..., None])[..., 0].T
 
 
 def curve_of(program: MotionProgram, member: MotionMember, local: Float[Array, " p"]) -> Curve:
@@ -226,8 +225,8 @@ def curve_of(program: MotionProgram, member: MotionMember, local: Float[Array, "
         best = jax.tree.map(lambda a, b: jnp.where(better, a, b), tried, at.best)
         eased = jnp.where(at.damping > FIRST_DAMPING, at.damping / 10, 0.0)
         damping = jnp.where(better, eased, 10 * at.damping + FIRST_DAMPING)
-        factor = jnp.linalg.cholesky(best.normal + damping * jnp.diag(jnp.diag(best.normal)))
-        change = -jax.scipy.linalg.cho_solve((factor, True), best.gradient)
+        damped = best.normal + damping * jnp.diag(jnp.diag(best.normal))
+        change = -solve_definite(damped, best.gradient[:, None])[:, 0]
         tried_next = best.coefficients + change.reshape(best.coefficients.shape)
         return _Search(best, tried_next, damping, -best.gradient @ change, at.count + 1)
 
@@ -246,7 +245,7 @@ def curve_of(program: MotionProgram, member: MotionMember, local: Float[Array, "
     # The first look is at the first coefficients whatever is promised.
     search = jax.lax.while_loop(lambda at: (at.count == 0) | unsettled(at), advance, search)
     best = search.best
-    return Curve(best.coefficients, best.shown, best.derivatives, jnp.linalg.cholesky(best.normal))
+    return Curve(best.coefficients, best.shown, best.derivatives, best.normal)
 
 
 def whitened_along(
@@ -257,15 +256,15 @@ def whitened_along(
     shown, _ = _shown(program, member, local, curve.coefficients, _still(program, member))
     residual = _residuals(member, shown)
     pulled = jnp.einsum("cnk,cn,c->k", curve.derivatives, residual, member.guides)
-    change = jax.scipy.linalg.cho_solve((curve.factor, True), pulled)
+    change = solve_definite(curve.normal, pulled[:, None])[:, 0]
     return jnp.where(member.times <= horizon, residual - curve.derivatives @ change, 0.0)
 
 
 def taken_by(member: MotionMember, curve: Curve) -> Float[Array, " c"]:
     """How many degrees of freedom of each channel's samples a curve takes; pure."""
-    rows = curve.derivatives.reshape(-1, len(curve.factor))
-    spread = jax.scipy.linalg.solve_triangular(curve.factor, rows.T, lower=True)
-    return member.guides * jnp.sum(jnp.sum(spread**2, axis=0).reshape(curve.shown.shape), axis=1)
+    rows = curve.derivatives.reshape(-1, len(curve.normal))
+    spread = jnp.sum(rows.T * solve_definite(curve.normal, rows.T), axis=0)
+    return member.guides * jnp.sum(spread.reshape(curve.shown.shape), axis=1)
 
 
 _curve = quick_to_compile(curve_of, repeated=True)

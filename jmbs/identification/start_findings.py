@@ -20,6 +20,8 @@ LARGEST_GAIN = 10.0
 """Of the start residual by exchanging two channels, from which they are in doubt."""
 _DEGREES, _MILLI = 180 / math.pi, 1000.0
 _ANGLES, _ONE_UNIT = ("rad", "rad/s"), 1.0
+_FAR_OFF = 4.0
+"""By so much the model at the start may exaggerate a motion beside radians that were taken for degrees."""
 _WINDOWS = tuple(2.0**-k for k in range(6))
 _AT_LEAST = 0.7
 """Gain that exchanging must have over every window: less than one, as noise rules short ones."""
@@ -65,7 +67,7 @@ def unit_suspect(
     given: str = "",
     noise: float | None = None,
 ) -> list[Finding]:
-    """A spread over 20 times the model's, or nearer to 57.3 times, 1/57.3 or 1/1000 of it.
+    """A spread over 20 times the model's, or nearer to 57.3 times or 1/1000 of it, or below 4 / 57.3.
 
     **Arguments:** `measured`, `predicted` (n,); `unit`: SI; `given`: the unit that the study gave; `noise`: standard
     deviation, None where it is not known. Nothing is said of a channel or model that does not stand out of the noise.
@@ -88,7 +90,7 @@ def _guess(ratio: float, unit: str, given: str, largest: float) -> str:
     # Below one degree in numbers, and a radian, a ratio of 8 is no sign of degrees.
     if angle and (_nearer(ratio, _DEGREES) and (ratio > LARGEST_RATIO or largest > _ONE_UNIT)):
         return f"are these deg? (`unit: {unit.replace('rad', 'deg')}`)"
-    if angle and given not in _ANGLES and _nearer(ratio, 1 / _DEGREES):
+    if angle and given not in _ANGLES and ratio < _FAR_OFF / _DEGREES:
         return f"are these rad, not {given}?"
     if _nearer(ratio, 1 / _MILLI):
         return f"are these m, not {given}?" if given == "mm" else "1/1000 of the model's: are mm and m mixed up?"

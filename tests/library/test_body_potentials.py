@@ -82,6 +82,7 @@ def test_the_account_holds_its_energy(swinging):
     np.testing.assert_allclose(run.potential, weight + magnetic, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_its_arrays_are_parameters_with_gradients(swinging):
     assert {"lower/potential/moment", "lower/potential/field"} <= swinging.parameters().keys()
     state = swinging.initial_state()

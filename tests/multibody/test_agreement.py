@@ -29,10 +29,10 @@ from jmbs.simulation.instant import instant
 from jmbs.simulation.state import from_internal, to_internal
 
 slow = pytest.mark.slow
-TREES = [(1, 2), *(pytest.param(*case, marks=slow) for case in ((1, 1), (2, 4), (3, 9), (4, 12)))]
+TREES = [pytest.param(*case, marks=slow) for case in ((1, 2), (1, 1), (2, 4), (3, 9), (4, 12))]
 LOOPS = [(1, 2, 1), *(pytest.param(*case, marks=slow) for case in ((5, 4, 1), (6, 6, 2)))]
 MORE_GRADIENTS = (3, 5, 0, False), (5, 4, 1, False), (3, 5, 0, True), (5, 4, 1, True)
-GRADIENTS = [(1, 2, 0, False), *(pytest.param(*case, marks=slow) for case in MORE_GRADIENTS)]
+GRADIENTS = [pytest.param(*case, marks=slow) for case in ((1, 2, 0, False), *MORE_GRADIENTS)]
 
 
 def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:

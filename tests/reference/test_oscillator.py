@@ -44,6 +44,7 @@ def test_motion_energy_and_entropy(name: str, model: jmbs.Model, within):
     within("H + T s", whole - wanted["total_energy_H_plus_theta0_s"], TOLERANCE)
 
 
+@pytest.mark.slow
 def test_sensitivities_by_reverse_mode(model: jmbs.Model, within):
     """Position and entropy after 1 s by mass, stiffness, damping and initial state, through an adaptive run."""
     values = {key: jnp.asarray(DATA["cases"]["underdamped"][key]) for key in PATHS}

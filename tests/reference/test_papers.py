@@ -27,7 +27,7 @@ def run_of(name: str) -> jmbs.Trajectory:
     return jmbs.simulate(model, model.initial_state(), ts=times, t1=times[-1], tolerance=TOLERANCE_OF[name])
 
 
-@pytest.mark.parametrize("name", [LOOP, pytest.param(PAIR, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in (LOOP, PAIR)])
 def test_motion_of_every_body(name: str, within):
     trajectory = run_of(name)
     tolerance = case(name)["suggested_tolerance"]["high_order_rtol1e10"]

@@ -79,7 +79,8 @@ def forwards(function):
     return lambda x: jax.jvp(function, (x,), (jnp.ones_like(x),))
 
 
-@pytest.mark.parametrize("mode", [jax.value_and_grad, pytest.param(forwards, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [jax.value_and_grad, forwards])
 def test_a_loop_closes_and_gradients_run_through_it(mode):
     # Bent at the start, since a stretched pair of links cannot tell which way to fold.
     mechanism = two_links(bent=True)
