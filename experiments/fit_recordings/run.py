@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,12 @@ def fitted(case: str, out: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """The command line."""
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """The command line; returns what it writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=", ".join(TRUTH))
     parser.add_argument("--out", type=Path, default=HERE, help="where results are written")
-    given = parser.parse_args()
+    given = parser.parse_args(argv)
     jax.config.update("jax_enable_x64", True)
     given.out.mkdir(parents=True, exist_ok=True)
     file = given.out / "result.json"
@@ -63,6 +64,7 @@ def main() -> None:
     for case in given.cases or TRUTH:
         results[case] = fitted(case, given.out)
         file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
 
 
 if __name__ == "__main__":

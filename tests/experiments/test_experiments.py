@@ -97,3 +97,13 @@ def test_friction_laws_are_found(tmp_path, monkeypatch):
     for name in ("viscous", "network"):
         assert result[name]["first_law_residual"] < 1e-6 * result[name]["dissipated"]
         assert result[name]["least_entropy_in_a_sample"] >= 0
+
+
+@pytest.mark.slow
+def test_recordings_become_parameters(tmp_path):
+    result = run("fit_recordings", tmp_path, "double_pendulum")["double_pendulum"]
+    assert result["status"] == "converged"
+    assert max(abs(row["off_by_standard_errors"]) for row in result["parameters"].values()) < 4
+    shipped = json.loads((EXPERIMENTS / "fit_recordings" / "result.json").read_text(encoding="utf-8"))
+    found = [row for case in shipped.values() for row in case["parameters"].values()]
+    assert len(found) == 10 and all(abs(row["off_by_standard_errors"]) < 4 for row in found)
