@@ -171,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--small", type=int, nargs=2, default=[2, 150], help="recordings and samples of each repeat")
     parser.add_argument("--out", type=Path, default=HERE)
     args = parser.parse_args(arguments)
+    args.out.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_enable_x64", True)
     model, chain = arm_model(), read_chain(ARM)
     data = [recording(chain, number, 0, args.samples) for number in range(args.recordings)]
