@@ -114,6 +114,20 @@ def _add_cache(command: argparse.ArgumentParser) -> None:
     cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
 
 
+def _add_study(command: argparse.ArgumentParser, result: str) -> None:
+    command.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
+    command.add_argument(
+        "--set",
+        metavar="a.b=value",
+        action="append",
+        default=[],
+        help="replace a value of the study, by its path in the file; may be repeated",
+    )
+    place = "folder for the result (default: runs/<name>-<UTC time>)"
+    command.add_argument("--out", metavar="DIR", type=Path, help=place)
+    command.add_argument("--force", action="store_true", help=f"overwrite an earlier {result} in DIR")
+
+
 def _add_fit(commands: Any) -> None:
     fit = commands.add_parser(
         "fit",
@@ -121,16 +135,7 @@ def _add_fit(commands: Any) -> None:
         description="Checks a study and its recordings, finds the parameters, and writes fit.json, fitted.yaml, "
         "residuals.csv, covariance.csv and report.html. Exit status: 0 converged, 1 not, 2 wrong input.",
     )
-    fit.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
-    fit.add_argument(
-        "--set",
-        metavar="a.b=value",
-        action="append",
-        default=[],
-        help="replace a value of the study, by its path in the file; may be repeated",
-    )
-    fit.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
-    fit.add_argument("--force", action="store_true", help="overwrite an earlier fit in DIR")
+    _add_study(fit, "fit")
     how = fit.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only say what the data can show, in check.json: no fit")
     how.add_argument("--no-check", action="store_true", help="look at the data only, not at sensitivities, before it")
@@ -161,18 +166,7 @@ def _add_design(commands: Any) -> None:
         description="Designs the experiment of a study's section `design` and writes a table for each input, "
         "design.json and design.png. Exit status: 0 done, 2 wrong input.",
     )
-    design.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
-    design.add_argument(
-        "--set",
-        metavar="a.b=value",
-        action="append",
-        default=[],
-        help="replace a value of the study, by its path in the file; may be repeated",
-    )
-    design.add_argument(
-        "--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)"
-    )
-    design.add_argument("--force", action="store_true", help="overwrite an earlier design in DIR")
+    _add_study(design, "design")
     _add_cache(design)
     design.add_argument("--debug", action="store_true", help="show tracebacks")
     design.set_defaults(command=_design)

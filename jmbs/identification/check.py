@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jmbs.compiler import compile_clock
+from jmbs.identification.channels import channels_beside
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of, pose
+from jmbs.identification.problem import Experiment, FitProblem, pose
 from jmbs.identification.result import ChannelFit, InvisibleDirection
 from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
@@ -93,7 +94,7 @@ def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
     for experiment in problem.experiments:
         local = problem.local(experiment, x)
         predicted = problem.predicted(experiment, local)
-        channels[experiment.recording.name] = _beside(problem, experiment, predicted)
+        channels[experiment.recording.name] = channels_beside(problem, experiment, predicted, problem.noise)
         findings += _steps(problem, experiment) + _beside_the_model(problem, experiment, predicted)
         started, before = time.perf_counter(), problem.counts.simulations
         findings += sampling_findings(problem, experiment, local)
@@ -127,18 +128,6 @@ def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
         },
         sensitivities=_sensitivities(problem, jacobian),
     )
-
-
-def _beside(problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray]) -> dict[str, ChannelFit]:
-    """The channels of a recording beside what the model shows."""
-    recording, found = experiment.recording, {}
-    noise = deviations_of(problem.study, recording, experiment.program.sensors, problem.noise)
-    for name, deviation in noise.items():
-        values = samples(recording, name)
-        seen = np.isfinite(values)
-        own = np.broadcast_to(deviation, values.shape)[seen]
-        found[name] = ChannelFit(np.asarray(recording.ts)[seen], values[seen], predicted[name][seen], own)
-    return found
 
 
 def _sensitivities(problem: FitProblem, jacobian: np.ndarray) -> dict[str, dict[str, Sensitivities]]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.estimation import rows_of
+from jmbs.identification.estimation import limits_of, rows_of
 from jmbs.identification.held_out import held_out_local
-from jmbs.identification.least_squares import Iterate, Limits, minimise
+from jmbs.identification.least_squares import Iterate, minimise
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.study import Study
-from jmbs.identification.unknowns import Unknowns, bounds_of, longest_of
+from jmbs.identification.unknowns import Unknowns
 
 
 def require_several(study: Study) -> None:
@@ -32,14 +32,7 @@ def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[E
     estimator = problem.study.estimator
     for experiment in problem.training:
         others, kept, left_out = without(problem, experiment)
-        limits = Limits(
-            *bounds_of(others.unknowns.blocks),
-            tolerance=estimator.tolerance,
-            most=estimator.max_iterations,
-            loss=estimator.loss,
-            scale=estimator.scale,
-            longest=longest_of(others.unknowns.blocks),
-        )
+        limits = limits_of(estimator, others.unknowns.blocks)
         found = minimise(rows_of(others, 1.0, pull=False)[0], Iterate(x[kept]), limits, lambda _: None)
         yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
 

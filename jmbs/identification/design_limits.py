@@ -13,12 +13,11 @@ from jmbs.identification.excitation import (
     CRITERIA,
     Basis,
     Excitation,
-    is_finite,
     require_count,
     require_positive,
 )
 from jmbs.identification.output_names import OutputName, parse_output
-from jmbs.library.mechanics import nearest, show
+from jmbs.library.mechanics import is_number, nearest, show
 from jmbs.simulation import Model
 
 WINDOWS = 40
@@ -106,9 +105,9 @@ def _limits(excitation: Excitation, model: Model) -> tuple[tuple[Limit, ...], di
 
 
 def _pair(where: str, given: Any) -> tuple[float, float]:
-    if is_finite(given) and given > 0:
+    if is_number(given) and given > 0:
         return -float(given), float(given)
-    if isinstance(given, tuple | list) and len(given) == 2 and all(is_finite(end) for end in given):
+    if isinstance(given, tuple | list) and len(given) == 2 and all(is_number(end) for end in given):
         lower, upper = (float(end) for end in given)
         if lower < upper:
             return lower, upper

@@ -4,7 +4,7 @@ close, and at last as a whole."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
-from jmbs.identification.unknowns import bounds_of, longest_of
+from jmbs.identification.unknowns import Unknown, bounds_of, longest_of
 
 FIRST_HORIZON = 1 / 24
 """Of each recording's length."""
@@ -93,6 +93,18 @@ def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
         return (*(Stage(1.0, gaps) for gaps in GAPS), Stage(1.0))
     stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
     return (*(Stage(FIRST_HORIZON * GROWTH**i) for i in range(stages)), Stage(1.0))
+
+
+def limits_of(estimator: Estimator, blocks: Sequence[Unknown]) -> Limits:
+    """The limits of a last stage in these unknowns."""
+    return Limits(
+        *bounds_of(blocks),
+        tolerance=estimator.tolerance,
+        most=estimator.max_iterations,
+        loss=estimator.loss,
+        scale=estimator.scale,
+        longest=longest_of(blocks),
+    )
 
 
 def evaluations_expected(estimator: Estimator) -> int:

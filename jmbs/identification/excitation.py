@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
+from jmbs.library.mechanics import is_number
 
 CRITERIA = ("D", "A", "E")
 """The determinant of the information, the mean variance, the smallest singular value."""
@@ -160,7 +161,7 @@ class Excitation:
 
 def require_positive(path: str, value: Any, unit: str) -> None:
     """Raises `ModelError` unless a value is a positive finite number."""
-    if not is_finite(value) or not value > 0:
+    if not is_number(value) or not value > 0:
         raise ModelError(path, repr(value), f"a positive number, {unit}")
 
 
@@ -168,9 +169,3 @@ def require_count(path: str, value: object, least: int) -> None:
     """Raises `ModelError` unless a value is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ModelError(path, repr(value), f"a whole number, {least} or more")
-
-
-def is_finite(value: Any) -> bool:
-    """Whether a value is a finite number."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return number and bool(np.isfinite(value))

@@ -14,6 +14,7 @@ import numpy as np
 from jmbs.compiler import compile_clock
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
+from jmbs.identification.channels import channels_beside
 from jmbs.identification.check import Check, check_fit
 from jmbs.identification.cross_validation import left_out_predictions, require_several
 from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, rows_of
@@ -23,7 +24,7 @@ from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.priors import prior_rows
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of, noise_given, of_steps, pose, with_steps
+from jmbs.identification.problem import FitProblem, noise_given, of_steps, pose, with_steps
 from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import ChannelFit, Fit
@@ -151,8 +152,9 @@ class _Run:
         """Goes on until the estimated noise is that of the residuals, of a fit with just that noise, and steps follow
         the fitted motion, which may be livelier than that at the start."""
         while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
-            finer = with_steps(self.problem, position.iterate.x, self.problem.steps())
-            shorter = any(step < self.problem.steps()[name] for name, step in finer.steps().items())
+            steps = self.problem.steps()
+            finer = with_steps(self.problem, position.iterate.x, steps)
+            shorter = any(step < steps[name] for name, step in finer.steps().items())
             self.problem = finer if shorter else self.problem
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
@@ -263,7 +265,8 @@ def _judged(run: _Run, check: Check) -> Fit:
         if entry.at_bound:
             warnings.append(Finding("at_bound", "warning", f"{name} stays at its bound, {entry.estimate:.6g}"))
     status, message = _status(run, sound)
-    solution = Solution(problem, x, found, quantile_of(degrees), {**problem.noise, **run.noise})
+    noise = {**problem.noise, **run.noise}
+    solution = Solution(problem, x, found, quantile_of(degrees), noise)
     channels, models = {}, {}
     heldout: dict[str, dict[str, ChannelFit]] = {}
     for experiment in problem.experiments:
@@ -271,7 +274,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         local = problem.local(experiment, x) if trained else held_out_local(problem, experiment, x)
         at = jnp.asarray(local, experiment.member.model.dtype)
         models[name] = fitted_model(experiment.program, experiment.member, at)[0]
-        shown = _channels(problem, experiment, problem.predicted(experiment, local), run)
+        shown = channels_beside(problem, experiment, problem.predicted(experiment, local), noise)
         (channels if trained else heldout)[name] = shown
         if sound and not trained:
             warnings += held_out_findings(solution, experiment, local, shown)
@@ -280,7 +283,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         robust = robust_sensitivity(problem, found, residual, jacobian)
         parameters = with_robust_errors(parameters, estimates_of(problem, robust, x, degrees))
         derived = with_robust_errors(derived, derived_of(problem, robust, x, degrees))
-    left_out = _left_out(run) if sound and study.estimator.cross_validation else {}
+    left_out = _left_out(run, noise) if sound and study.estimator.cross_validation else {}
     if study.estimator.cross_validation and len(left_out) < len(channels):
         message = f"cross-validation was done for {len(left_out)} of {len(channels)} recordings only"
         warnings.append(Finding("cross_validation", "warning", message))
@@ -318,12 +321,12 @@ def _is_coloured(channels: Mapping[str, Mapping[str, ChannelFit]], chi2: float, 
     return any(found.code == NOT_WHITE for found in residual_findings(residuals, chi2, count))
 
 
-def _left_out(run: _Run) -> dict[str, dict[str, ChannelFit]]:
+def _left_out(run: _Run, noise: Mapping[str, float]) -> dict[str, dict[str, ChannelFit]]:
     """Each training recording beside a fit of the others; those before an interrupt."""
     found: dict[str, dict[str, ChannelFit]] = {}
     with contextlib.suppress(KeyboardInterrupt):
         for experiment, predicted in () if run.interrupted else left_out_predictions(run.problem, run.at.iterate.x):
-            found[experiment.recording.name] = _channels(run.problem, experiment, predicted, run)
+            found[experiment.recording.name] = channels_beside(run.problem, experiment, predicted, noise)
     return found
 
 
@@ -350,18 +353,4 @@ def _noise(run: _Run, channels: Mapping[str, Mapping[str, ChannelFit]]) -> dict[
         estimated = float(np.sqrt(squares / count)) if count else None
         given = study.sensors[name].noise
         found[name] = {"given": None if isinstance(given, str) else float(given), "estimated": estimated}
-    return found
-
-
-def _channels(
-    problem: FitProblem, experiment: Experiment, predicted: Mapping[str, np.ndarray], run: _Run
-) -> dict[str, ChannelFit]:
-    recording, found = experiment.recording, {}
-    deviations = deviations_of(problem.study, recording, experiment.program.sensors, {**problem.noise, **run.noise})
-    ts = np.asarray(recording.ts)
-    for name, deviation in deviations.items():
-        values = samples(recording, name)
-        seen = np.isfinite(values)
-        noise = np.broadcast_to(deviation, values.shape)[seen]
-        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], noise)
     return found

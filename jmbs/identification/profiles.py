@@ -10,12 +10,11 @@ import numpy as np
 import scipy.interpolate
 
 from jmbs.errors import ModelError
-from jmbs.identification.estimation import rows_of
+from jmbs.identification.estimation import limits_of, rows_of
 from jmbs.identification.fit_table import number_text, printable_lines
-from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise, robust_cost
+from jmbs.identification.least_squares import Evaluate, Iterate, minimise, robust_cost
 from jmbs.identification.quantities import is_logarithmic, names_of, quantity_at, unit_at
 from jmbs.identification.solution import Solution
-from jmbs.identification.unknowns import bounds_of, longest_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,14 +119,7 @@ class _Walk:
         self._rows: Evaluate = rows_of(problem, 1.0, pull=False)[0]
         self._costs: dict[bytes, float] = {}
         estimator = problem.study.estimator
-        self.limits = Limits(
-            *bounds_of(problem.unknowns.blocks),
-            tolerance=estimator.tolerance,
-            most=estimator.max_iterations,
-            loss=estimator.loss,
-            scale=estimator.scale,
-            longest=longest_of(problem.unknowns.blocks),
-        )
+        self.limits = limits_of(estimator, problem.unknowns.blocks)
 
     def point(self, x: np.ndarray, converged: bool = True) -> _Point:
         """The point at coordinates."""
