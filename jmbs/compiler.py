@@ -17,6 +17,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.core import Tracer
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
@@ -24,6 +25,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.along_last import OPENED
+from jmbs.arrays import is_traced
 
 version = functools.cache(importlib.metadata.version)
 """Of a package; looking it up reads files."""
@@ -110,6 +112,20 @@ def quick_to_compile(function: Callable | None = None, *, repeated: bool = False
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         return _jitted(function, _quick_options(repeated))(*args)
+
+    return call
+
+
+def as_one_program(function: Callable) -> Callable:
+    """A function that is compiled as a whole, also where it is called outside of `jit`.
+
+    Operation by operation, as JAX takes it there, a model's equations are hundreds of programs to compile.
+    """
+    alone, within = quick_to_compile(function), eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return (within if is_traced((args, jnp.zeros(()))) else alone)(*args)
 
     return call
 

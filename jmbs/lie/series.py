@@ -44,9 +44,14 @@ def _horners(series: Sequence[tuple[float, ...]], x: Array) -> Sequence[Array]:
     if not has_kernels():
         return [_horner(coefficients, x) for coefficients in series]
     rows = np.array(list(zip_longest(*series, fillvalue=0.0)))
-    step = lambda value, row: (value * x + row.reshape(-1, *(1,) * x.ndim), None)  # noqa: E731
     start = jnp.zeros((len(series), *x.shape), x.dtype)
-    return tuple(jax.lax.scan(step, start, jnp.asarray(rows[::-1], x.dtype))[0])
+    return tuple(jax.lax.scan(_horner_step, (x, start), jnp.asarray(rows[::-1], x.dtype))[0][1])
+
+
+def _horner_step(carry: tuple[Array, Array], row: Array) -> tuple[tuple[Array, Array], None]:
+    """One function for all calls: JAX would compile a loop anew for each function it meets outside of `jit`."""
+    x, value = carry
+    return (x, value * x + row.reshape(-1, *(1,) * x.ndim)), None
 
 
 def _truncate(terms, bound: Fraction | int, epsilon: float) -> tuple[float, ...]:

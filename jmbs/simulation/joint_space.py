@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.compiler import as_one_program
+from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
-from jmbs.multibody import TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
+from jmbs.multibody import Layout, TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation
 
@@ -38,35 +40,52 @@ def velocity_names(model: Model) -> list[tuple[str, str]]:
 
 def joint_space_mass_matrix(model: Model, state: State) -> Float[Array, "n n"]:
     """`M(q)`, kg, kg m or kg m^2."""
-    dae, y = _tree_state(model, state)
-    motion = kinematics(dae.layout.tree, dae.links, dae.elements(y), y[-1][0], local=True)
-    lower = mass_matrix(dae.layout.tree, dae.links, motion, turned_inertias(dae.links, motion))
+    require_state(model, state)
+    return _mass_matrix(model.dae, _layout(model), state)
+
+
+@as_one_program
+def _mass_matrix(dae: ReferenceDAE, layout: Layout, state: State) -> Float[Array, "n n"]:
+    tree, y = _tree_state(dae, layout, state)
+    motion = kinematics(layout.tree, tree.links, tree.elements(y), y[-1][0], local=True)
+    lower = mass_matrix(layout.tree, tree.links, motion, turned_inertias(tree.links, motion))
     return lower + jnp.tril(lower, -1).T
 
 
 def joint_space_inverse_dynamics(model: Model, t: Any, state: State, rates: Any) -> Float[Array, " n"]:
     """Generalised forces, N m or N, that give the velocities these `rates`, beside all forces that the model has."""
-    dae, y = _tree_state(model, state)
-    forces, loads = dae.forces(jnp.asarray(t, model.dtype), y)
-    rates = jnp.asarray(rates, model.dtype)
-    if rates.shape != forces.shape:
-        raise ModelError("rates", f"shape {rates.shape}", f"shape {forces.shape}, see velocity_names")
-    return inverse_dynamics(dae.layout.tree, dae.links, dae.elements(y), y[-1][0], rates, loads) - forces
+    require_state(model, state)
+    layout, rates, wanted = _layout(model), jnp.asarray(rates, model.dtype), (len(velocity_names(model)),)
+    if rates.shape != wanted:
+        raise ModelError("rates", f"shape {rates.shape}", f"shape {wanted}, see velocity_names")
+    return _inverse_dynamics(model.dae, layout, jnp.asarray(t, model.dtype), state, rates)
+
+
+@as_one_program
+def _inverse_dynamics(dae: ReferenceDAE, layout: Layout, t: Array, state: State, rates: Array) -> Float[Array, " n"]:
+    tree, y = _tree_state(dae, layout, state)
+    forces, loads = tree.forces(t, y)
+    return inverse_dynamics(layout.tree, tree.links, tree.elements(y), y[-1][0], rates, loads) - forces
 
 
 def joint_space_forward_dynamics(model: Model, t: Any, state: State) -> Float[Array, " n"]:
     """Rates of the velocities, rad/s^2 or m/s^2, under the model's own forces and constraints."""
-    dae, y = _tree_state(model, state)
-    return dae.rates(jnp.asarray(t, model.dtype), y).dv
+    require_state(model, state)
+    return _forward_dynamics(model.dae, _layout(model), jnp.asarray(t, model.dtype), state)
 
 
-def _layout(model: Model) -> Any:
+@as_one_program
+def _forward_dynamics(dae: ReferenceDAE, layout: Layout, t: Array, state: State) -> Float[Array, " n"]:
+    tree, y = _tree_state(dae, layout, state)
+    return tree.rates(t, y).dv
+
+
+def _layout(model: Model) -> Layout:
     if model.tree is None:
         raise ModelError(model.name, f"no tree formulation, since {model.without_tree}", "a mechanism with a tree")
     return model.tree
 
 
-def _tree_state(model: Model, state: State) -> tuple[TreeDAE, tuple[Array, ...]]:
-    require_state(model, state)
-    formulation = TreeFormulation(tree_dae(model.dae, _layout(model)))
+def _tree_state(dae: ReferenceDAE, layout: Layout, state: State) -> tuple[TreeDAE, tuple[Array, ...]]:
+    formulation = TreeFormulation(tree_dae(dae, layout))
     return formulation.dae, formulation.start(state)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import is_traced
-from jmbs.compiler import quick_to_compile
+from jmbs.compiler import as_one_program, quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
@@ -121,18 +121,12 @@ class Model(eqx.Module):
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""
         require_state(self, state)
-        t, x = jnp.asarray(t, self.dtype), to_internal(self.dae, state)
-        rates = self.dae.rates(t, x)
-        if not minimum_norm:
-            return rates
-        forces = instant(self.dae, t, x, rates.velocity).forces
-        assert forces is not None
-        return rates._replace(multipliers=forces.multipliers)
+        return _rates(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state), minimum_norm)
 
     def balance(self, t: Any, state: State) -> Balance:
         """First and second law at a state, component by component and junction by junction; pure."""
         require_state(self, state)
-        return balance(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state))
+        return _balance(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state))
 
     def step(self, state: State, inputs: Mapping[str, Any] | None, dt: Any, t: Any = 0.0) -> State:
         """One fixed step of the configured method, projected onto the constraints when the model is; pure."""
@@ -189,6 +183,17 @@ def _efforts(dae: ReferenceDAE, t: Any, x: Any) -> Array:
 
 
 _assembled_differentiably = eqx.filter_jit(assemble)
+_balance = as_one_program(balance)
+
+
+@as_one_program
+def _rates(dae: ReferenceDAE, t: Array, x: tuple[Array, ...], minimum_norm: bool) -> Rates:
+    rates = dae.rates(t, x)
+    if not minimum_norm:
+        return rates
+    forces = instant(dae, t, x, rates.velocity).forces
+    assert forces is not None
+    return rates._replace(multipliers=forces.multipliers)
 
 
 def given_state(model: Model) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from documents import DOCS, run_examples
 
-FAST = ("compiling.md", "drawing.md", "papers.md")
+FAST = ("drawing.md", "papers.md")
 TESTED_ELSEWHERE = ("components/thermal.md", "components/electric.md", "components/motor.md")
 """Beside the laws of their components, with a look at what they print."""
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if "```python" in page.read_text("utf-8"))

@@ -167,6 +167,7 @@ def assert_equal(one, other):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * (1 + np.abs(b).max(initial=0.0)))
 
 
+@pytest.mark.slow
 def test_boxing_up_keeps_the_rates():
     assert_equal(evaluate(regrouped(), rename_regrouped), evaluate(two_bodies()))
 

@@ -29,6 +29,7 @@ def test_programs_stay_small(config: str):
     assert not grown, "found, counted before; `python -m experiments.benchmarks.program_sizes` counts anew"
 
 
+@pytest.mark.slow
 def test_programs_do_not_grow_with_equal_bodies():
     """Chains of 16 and of 64 links. With fewer than ten, names are in the order of the links, and some look-ups are
     slices. The audit sums powers over joints in pairs, in one round more for twice as many.

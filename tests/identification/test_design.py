@@ -133,6 +133,7 @@ design:
 """
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_a_study_reads(design, tmp_path, capsys):
     jmbs.io.write_config(mechanism(), tmp_path / "pendulum.yaml")
     (tmp_path / "study.yaml").write_text(STUDY)

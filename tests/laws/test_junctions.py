@@ -14,7 +14,7 @@ from quick import quick_jit
 import jmbs
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
-FAST = ("spherical_double_pendulum",)
+FAST = ("pendulum",)
 """The others are alike, and each has to be compiled."""
 SAMPLES = 10
 STEPS = 20

@@ -117,10 +117,7 @@ MECHANISMS = {
     "knife edge": lambda: knife_edge("SE3"),
     "knife edge direct": lambda: knife_edge("SO3xR3"),
 }
-FAST = ("double pendulum",)
-every_mechanism = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FAST else slow) for name in MECHANISMS]
-)
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
 
 
 @functools.cache
@@ -165,6 +162,7 @@ def sizes(model, trajectory):
     return jax.tree.map(middle, *found)
 
 
+@pytest.mark.slow
 @every_mechanism
 @pytest.mark.parametrize("rule", RULES)
 def test_the_residual_vanishes_at_the_order_of_the_discrete_lagrangian(name, rule):
@@ -198,6 +196,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_force_or_inertia_is_seen(wrong):
     """The residual stays, whatever the spacing, and is far above that of the right model."""
@@ -254,6 +253,7 @@ def test_accelerations_make_the_virtual_power_vanish():
     assert abs(power) > 1e-3 * largest
 
 
+@pytest.mark.slow
 def test_refuses_what_it_cannot_judge():
     model, trajectory = compiled("double pendulum"), run("double pendulum")
     with pytest.raises(ModelError, match="rule: found .?gauss"):

@@ -34,6 +34,7 @@ def test_a_run_that_fails_in_gimbal_lock_says_so(rate):
         jmbs.simulate(model, t1=0.5, save_every=0.05, solver="rk4", dt=0.002)
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_close_goes_on_with_small_steps():
     run = jmbs.simulate(gimbals(1.2, [0.1, 2.0, 0.0]), t1=0.5, save_every=0.05, solver="tsit5", tolerance=1e-8)
     assert run.status == jmbs.Status.successful

@@ -199,6 +199,7 @@ def turning(model, state):
     return u, rate, ROTATION @ (jnp.cross(u, jnp.cross(u, axis)) + jnp.cross(rate, axis))
 
 
+@pytest.mark.slow
 def test_a_rod_is_the_limit_of_a_body_with_little_inertia_about_its_axis():
     """A spin `s` with moment `epsilon` turns the axis by a moment `epsilon s`: the error is linear in epsilon."""
     model = pendulum("rod", [MOMENT, MOMENT, 0.0]).compile()

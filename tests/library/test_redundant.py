@@ -133,6 +133,7 @@ def hanging(masses):
     )
 
 
+@pytest.mark.slow
 def test_a_singular_mass_matrix_is_the_limit_of_regular_ones():
     r, v = jnp.array([0.1, 0.0, 0.4, -0.4]), jnp.array([0.2, 0.0, 0.6, 0.3])
     limit_plan, limit = rates_of(hanging([0.0, 1.0]), zeta=r, p=v[2:])
@@ -173,6 +174,7 @@ def test_a_mass_matrix_that_is_singular_across_its_axes_equals_the_reduced_syste
     assert_close(rates.velocity[plan.slots["p"]], stored_rate)
 
 
+@pytest.mark.slow
 def test_velocities_without_mass_that_only_damping_fixes():
     plan, rates = rates_of(redundant_system(np.diag([2.0, 0.0]), tau_d=np.array([[1.0, -1.0], [-1.0, 3.0]])), p=[0.6])
     assert_close(rates.efforts[plan.slots["w"]], [0.6, 0.2])

@@ -30,7 +30,7 @@ from jmbs.simulation.state import from_internal, to_internal
 
 slow = pytest.mark.slow
 TREES = [pytest.param(*case, marks=slow) for case in ((1, 2), (1, 1), (2, 4), (3, 9), (4, 12))]
-LOOPS = [(1, 2, 1), *(pytest.param(*case, marks=slow) for case in ((5, 4, 1), (6, 6, 2)))]
+LOOPS = [pytest.param(*case, marks=slow) for case in ((1, 2, 1), (5, 4, 1), (6, 6, 2))]
 MORE_GRADIENTS = (3, 5, 0, False), (5, 4, 1, False), (3, 5, 0, True), (5, 4, 1, True)
 GRADIENTS = [pytest.param(*case, marks=slow) for case in ((1, 2, 0, False), *MORE_GRADIENTS)]
 

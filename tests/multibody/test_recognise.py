@@ -134,6 +134,7 @@ def test_an_input_on_a_state_is_refused():
         jmbs.simulate(jmbs.compile(mechanism), inputs={"watched": np.zeros(6)}, **RUN)
 
 
+@pytest.mark.slow
 def test_what_acts_on_joint_coordinates_is_not_dropped():
     """The joint is left to the reference semantics."""
     mechanism = falling()

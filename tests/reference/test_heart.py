@@ -21,8 +21,8 @@ CONFIG_OF = {
     "mt2013_spherical_double_pendulum": "spherical_double_pendulum",
 }
 FAST = ("mt2013_heavy_top", "bca_heavy_top", "mt2013_spherical_double_pendulum")
-SLOW = ("mt2013_spherical_double_pendulum",)
-"""Its like are the tops here and the loop in `test_papers.py`; it takes as long as all others together."""
+SLOW = ("mt2013_spherical_double_pendulum", "joint_spherical_steady_top", "free_rigid_body_dzhanibekov")
+"""Their like are the other tops and bodies here, and the loop in `test_papers.py`."""
 
 
 def marked(names):

@@ -28,14 +28,14 @@ KEYS = {
     "three_bar_loop": "5.4_3bar(our geometry)",
 }
 GROUPS, STEPS = ("SE3", "SO3xR3"), (1e-3, 5e-4)
-QUICK = {"heavy_top": STEPS}
+QUICK = {("heavy_top", "SE3"): STEPS}
 """The runs of these, with these steps, are not slow."""
 RUNS = [(config, group, dt) for config in FILES for group in GROUPS for dt in STEPS]
 ROUNDING = 1e-11  # m
 
 
 def marked(runs: list[tuple]) -> list:
-    return [pytest.param(*r, marks=[pytest.mark.slow] * (r[2] not in QUICK.get(r[0], ()))) for r in runs]
+    return [pytest.param(*r, marks=[pytest.mark.slow] * (r[2] not in QUICK.get(r[:2], ()))) for r in runs]
 
 
 @functools.cache

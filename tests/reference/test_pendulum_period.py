@@ -24,6 +24,7 @@ def compare(trajectory, times, within, tolerance) -> None:
     within("energy", trajectory.total[rows] - DATA["reference"]["total_energy_J"], tolerance)
 
 
+@pytest.mark.slow
 def test_four_periods(within):
     times = [t for t in DATA["times"] if t <= 10]
     compare(simulated("iftomm_pendulum"), times, within, TOLERANCE)

@@ -98,6 +98,7 @@ def test_gyroscope(within):
     books(run, GYROSCOPE, wanted["work_of_port"], within)
 
 
+@pytest.mark.slow
 def test_slider_crank_from_two_parts(within):
     model, run = slider_crank()
     wanted = reference(SLIDER_CRANK)

@@ -137,6 +137,7 @@ def test_a_guess_chooses_the_branch_and_gives_way(guess):
     assert angles(model, moved.initial_state())["D"] != pytest.approx(q["D"], abs=1.0)
 
 
+@pytest.mark.slow
 def test_a_loop_closes_near_to_where_its_joints_start_and_says_so():
     model, state = assembled(four_bar(A=[1.0]))
     q = angles(model, state)

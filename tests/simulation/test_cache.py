@@ -23,6 +23,7 @@ def cache_events():
     jax.monitoring.unregister_event_listener(listen)
 
 
+@pytest.mark.slow
 def test_an_adaptive_audited_run_is_compiled_once_for_all_processes(tmp_path, cache_events):
     """Also what it reads at saved times: nothing in it calls back to Python, which would keep JAX from keeping it."""
     assert jmbs.use_cache(tmp_path / "programs") == tmp_path / "programs"

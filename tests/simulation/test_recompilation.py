@@ -11,6 +11,7 @@ from mechanisms import chain
 from zoo import MECHANISMS
 
 import jmbs
+from jmbs.lie import SO3
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 TIMES = {"t1": 0.03, "save_every": 0.01}
@@ -54,6 +55,25 @@ def test_other_numbers_run_in_the_same_programs(method: str, compiled):
     assert compiled == []
     run(model, t1=0.04)  # one saved time more
     assert compiled[-3:] == ["jit(_begin)", "jit(_advance)", "jit(_finish)"]
+
+
+def test_instants_outside_of_jit_are_programs_that_are_kept(compiled):
+    """Not hundreds of operations, each compiled; nor compiled again for another time, or in a batch for another one."""
+    model = jmbs.compile(chain(1))
+    state = model.initial_state()
+    compiled.clear()
+    first = model.dynamics(0.0, state)
+    assert compiled.count("jit(_rates)") == 1 and len(compiled) < 20
+    compiled.clear()
+    assert np.array_equal(model.dynamics(0.1, state).velocity, first.velocity)
+    batch = jax.tree.map(lambda x: jax.numpy.stack([x, x]), state)
+    several = [jax.vmap(lambda s, t=t: model.forward_dynamics(t, s))(batch) for t in (0.0, 0.1)]
+    assert np.array_equal(*several) and compiled.count("jit(_forward_dynamics)") == 1
+    compiled.clear()
+    SO3.exp(jax.numpy.asarray([0.1, 0.2, 0.3]))
+    compiled.clear()
+    SO3.exp(jax.numpy.asarray([0.3, 0.2, 0.1]))
+    assert compiled == []
 
 
 def test_plans_are_equal_by_value_and_change_with_what_they_hold():

@@ -87,7 +87,11 @@ ADAPTIVE = {"controller": diffrax.PIDController(rtol=1e-11, atol=1e-11), "dt": 0
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("rk4", FIXED), pytest.param("kvaerno5", FIXED, marks=pytest.mark.slow), ("dopri8", ADAPTIVE)],
+    [
+        ("rk4", FIXED),
+        pytest.param("kvaerno5", FIXED, marks=pytest.mark.slow),
+        pytest.param("dopri8", ADAPTIVE, marks=pytest.mark.slow),
+    ],
     ids=("fixed", "fixed, implicit", "adaptive"),
 )
 def test_reverse_gradient_equals_finite_differences(method: str, options: dict):

@@ -74,7 +74,11 @@ def test_small_and_many_contributors_are_grouped():
     assert "other" in many
 
 
-@pytest.mark.parametrize("make", [lossy_trajectory, lambda: failed(lossy_trajectory(), 6.0)], ids=["whole", "failed"])
+@pytest.mark.parametrize(
+    "make",
+    [lossy_trajectory, pytest.param(lambda: failed(lossy_trajectory(), 6.0), marks=pytest.mark.slow)],
+    ids=["whole", "failed"],
+)
 def test_the_picture_is_drawn_from_a_result_file_too(make, tmp_path):
     write_result(make(), tmp_path)
     direct = plot_trajectory(make(), tmp_path / "direct")

@@ -212,6 +212,7 @@ def jacobian(m: Any, d: Any, h: float) -> np.ndarray:
     return moved.efc_J.reshape(-1, m.nv)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed, rtol", [(0.0, 1e-9), (1.0, 1e-6)])
 def test_loops_of_mjcf(four_bar, speed, rtol):
     """A connect that closes a four-bar, and a weld; at rest exactly, in motion to the differences' accuracy."""
@@ -241,7 +242,8 @@ def with_equalities(mechanism: jmbs.Mechanism, model: Any, m: Any, d: Any) -> tu
     return mechanism, model, m, d
 
 
-@pytest.mark.parametrize("name, count", [pytest.param("branched.urdf", 1, marks=pytest.mark.slow), ("geared.xml", 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name, count", [("branched.urdf", 1), ("geared.xml", 2)])
 def test_gears(name, count):
     """What `mimic` says in a URDF, which MuJoCo takes for an equality, and linear equalities between joints in MJCF."""
     mechanism, model, m, d = with_equalities(*load_both(name, gears=True))
