@@ -121,6 +121,10 @@ class SobolDesign(AbstractDesign):
     def __post_init__(self) -> None:
         if self.members > 2**SOBOL_BITS:
             raise ModelError("members", self.members, f"at most {2**SOBOL_BITS}, the points of a Sobol sequence")
+        if self.spread.dimension > qmc.Sobol.MAXDIM:
+            raise ModelError(
+                "vary", f"{self.spread.dimension} numbers", f"at most {qmc.Sobol.MAXDIM} of a Sobol sequence"
+            )
 
     def values(self, start: int, stop: int) -> dict[str, np.ndarray]:
         sequence = qmc.Sobol(self.spread.dimension, bits=SOBOL_BITS, rng=np.random.default_rng(self.seed))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
 from jmbs.errors import ModelError
@@ -14,7 +16,8 @@ from jmbs.library.mechanics import nearest, show
 from jmbs.simulation import Model, Trajectory, is_successful
 from jmbs.sweeping.quantities import Axis, KeptQuantity, quantities
 
-TIME = "time"
+TIME, EVENT_TIME = "time", "event_time"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 FINAL = "final_"
 """What names of variables with values at the end begin with."""
 
@@ -99,6 +102,8 @@ def _all(model: Model, names: Any, place: str) -> tuple[KeptQuantity, ...]:
 
 def _reduction(model: Model, name: str, given: Mapping[str, Any]) -> Reduction:
     place = f"keep/reduce/{name}"
+    if not _NAME.fullmatch(name):
+        raise ModelError(place, show(name), "a name of letters, digits, _, - and .")
     of = quantities(model, given["of"], f"{place}/of")
     if len(of) != 1:
         each = ", ".join(f"{one.field}/{one.elements[0]}" for one in of)
@@ -118,15 +123,24 @@ def _entry(quantity: KeptQuantity, axis: Any, place: str) -> tuple[int, int]:
     return labels[axis]
 
 
-def kept_of(keep: Keep, run: Trajectory, stride: int) -> dict[str, Array]:
-    """What is kept of a run, by variable; `stride`: saved times from one sample of the series to the next.
+def kept_of(keep: Keep, run: Trajectory, times: np.ndarray, stride: int) -> dict[str, Array]:
+    """What is kept of a run, by variable.
 
-    What a run that failed would have come to is NaN; its series go as far as it came.
+    **Arguments:** `times` (T,) that it was to save, s; `stride`: from one sample of the series to the next.
+
+    What a run that failed would have come to is NaN; its series go as far as it came. One that ended at an event has
+    its last values there, and a sample there only if that is one of the times.
     """
     done, there = is_successful(run.status), jnp.isfinite(run.ts)
     safe = lambda value: jnp.where(done, value, jnp.nan)  # noqa: E731
     found = {FINAL + one.name: safe(_last(one.read(run), there)) for one in keep.final}
-    found |= {one.name: one.read(run)[::stride] for one in keep.series}
+    for one in keep.series:
+        values = one.read(run)
+        if run.event_time is not None:
+            values = jnp.where(_wide(run.ts == jnp.asarray(times, run.ts.dtype), values), values, jnp.nan)
+        found[one.name] = values[::stride]
+    if run.event_time is not None:
+        found[EVENT_TIME] = run.event_time
     for one in keep.reductions:
         values = one.of.read(run)
         if one.entry is not None:
@@ -138,6 +152,8 @@ def kept_of(keep: Keep, run: Trajectory, stride: int) -> dict[str, Array]:
 def described(keep: Keep, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[tuple[Axis, ...], dict[str, str]]]:
     """Axes, time among them, and attributes of what is kept, by variable; `shapes` of the arrays of one member."""
     found: dict[str, tuple[tuple[Axis, ...], dict[str, str]]] = {}
+    if EVENT_TIME in shapes:
+        found[EVENT_TIME] = (), {"units": "s", "long_name": "time of the event that ended the run"}
     for one in keep.final:
         axes = one.axes_of(shapes[FINAL + one.name])
         found[FINAL + one.name] = axes, {"units": one.unit, "long_name": f"{_called(one)} at the end"}

@@ -38,7 +38,7 @@ class MemberProgram:
         def member(parameters: Any, values: dict[str, Array]) -> Outcome:
             model = with_varied(eqx.combine(parameters, static), study.varied, values)
             run = simulate(model, ts=times, audit=study.keep.needs_audit, throw=False)
-            return Outcome(kept_of(study.keep, run, stride), run.status, run.failure_time)
+            return Outcome(kept_of(study.keep, run, times, stride), run.status, run.failure_time)
 
         self._member = jax.jit(member)
         self._compiled: dict[int, ChunkProgram] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from jmbs.sweeping.store import (
     AbstractSweepStore,
     MemoryStore,
     ZarrStore,
+    alone,
     make_store,
     refuse_other,
     stored_attributes,
@@ -140,7 +142,14 @@ class Sweeping:
         return values, self.program(values)
 
     def run(self, progress: Callable[[SweepProgress], None] | None = None) -> AbstractSweepStore:
-        """Runs what is not finished; the store. `progress` is called after each chunk."""
+        """Runs what is not finished; the store. `progress` is called after each chunk.
+
+        Raises `ModelError` where another process runs the same shard into the store.
+        """
+        with contextlib.nullcontext() if self.out is None else alone(self.out, self.shard):
+            return self._run(progress)
+
+    def _run(self, progress: Callable[[SweepProgress], None] | None) -> AbstractSweepStore:
         store = self._opened()
         pending = unfinished(store.statuses(), self.program.chunk, self.chunks)
         if isinstance(store, ZarrStore):

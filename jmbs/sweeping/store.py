@@ -9,15 +9,17 @@ nowhere, and what a kill left half done is written again by the same numbers.
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from jmbs.errors import ModelError
 from jmbs.files import reason
@@ -31,6 +33,7 @@ from jmbs.sweeping.layout import (
     dataset_arrays,
     empty,
 )
+from jmbs.sweeping.shards import Shard
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,6 +120,29 @@ def _zarr(path: Path) -> Any:
     except ImportError:
         raise ModelError(str(path), "no package zarr, which writes stores", EXTRA) from None
     return zarr
+
+
+@contextlib.contextmanager
+def alone(path: Path, shard: Shard) -> Iterator[None]:
+    """Holds a shard of a store, so that nobody runs it twice at a time; nobody is held back where files have no locks.
+
+    Raises `ModelError` where another process has it.
+    """
+    place = path.absolute()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(place.with_name(f".{place.name}.{shard.number}-of-{shard.count}.lock"), timeout=0)
+    try:
+        with contextlib.suppress(NotImplementedError):
+            lock.acquire()
+        yield
+    except Timeout:
+        found = "a store that another process is writing this shard of"
+        raise ModelError(str(path), found, "one process for each shard") from None
+    finally:
+        if lock.is_locked:
+            with contextlib.suppress(OSError):
+                os.unlink(lock.lock_file)
+            lock.release()
 
 
 def stored_attributes(path: Path) -> dict[str, Any] | None:

@@ -20,7 +20,13 @@ from jmbs.sweeping.keep import Keep, nothing_twice, parse_keep
 from jmbs.sweeping.quantities import variable
 from jmbs.sweeping.varied import Varied, varied_paths
 
-RESERVED = {"member": "an axis", "time": "an axis", "status": "the members' status", "failure_time": "a time"}
+RESERVED = {
+    "member": "an axis",
+    "time": "an axis",
+    "status": "the members' status",
+    "failure_time": "times of failures",
+    "event_time": "times of events",
+}
 """Names of variables that every sweep has."""
 
 
@@ -134,7 +140,9 @@ def _designed(
     spread = Spread(distributions, {entry.path: entry.shape for entry in varied})
     if design == "grid":
         grid = GridDesign(spread)
-        _refuse_members(members, f"none: the grid has {grid.members}")
+        if members is not None:
+            raise ModelError("members", show(members), f"none: the grid has {grid.members}")
+        count("vary", grid.members, "a grid of members")
         return grid
     if design not in SAMPLED:
         raise ModelError("vary", "distributions", "file: a table with one column per path, for the design file")
@@ -151,8 +159,3 @@ def _listed(varied: tuple[Varied, ...], columns: Mapping[str, np.ndarray]) -> Li
             raise ModelError(f"vary/{entry.path}", "one column", f"a column for each entry, as {entry.path}[0]")
         shaped[entry.path] = column.reshape(len(column), *entry.shape)
     return ListDesign(shaped)
-
-
-def _refuse_members(members: int | None, wanted: str) -> None:
-    if members is not None:
-        raise ModelError("members", show(members), wanted)

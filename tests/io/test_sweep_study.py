@@ -68,6 +68,7 @@ def written(folder, changes: dict[str, Any]) -> str:
         ({"keep.reduce.drift.of": None}, "keep/reduce/drift/of", "the name of a result"),
         ({"keep.reduce.q_rail": {"of": "total", "by": "max"}}, "keep/reduce/q_rail", "a name of its own"),
         ({"keep.reduce.status": {"of": "total", "by": "max"}}, "keep/reduce/status", "a name of its own"),
+        ({"keep.reduce.a/b": {"of": "total", "by": "max"}}, "keep/reduce/a/b", "a name of letters"),
         ({"keep.series.every": -1}, "keep/series/every", "a positive time"),
         ({"keep.series.every": 0.15}, "keep/series/every", "a multiple of simulation.save_every"),
         ({"simulation.method": "rk5"}, "simulation/method", "rk4"),

@@ -144,3 +144,16 @@ def test_a_changed_study_has_another_fingerprint(study, change):
 
 def test_names_and_chunks_change_no_fingerprint(study):
     assert sweep_of({**STUDY, "model": CONFIG, "name": "x", "chunk": 2}).fingerprint() == study.fingerprint()
+
+
+def test_nobody_runs_a_shard_twice_at_a_time(study, tmp_path):
+    out, tried = tmp_path / "once.zarr", []
+
+    def meanwhile(at):
+        with pytest.raises(jmbs.ModelError, match="another process is writing this shard"):
+            jmbs.sweep(study, out, resume=True)
+        tried.append(at)
+
+    jmbs.sweep(study, out, progress=meanwhile)
+    assert len(tried) == CHUNKS
+    assert [file.name for file in tmp_path.iterdir()] == ["once.zarr"], "no lock is left"
