@@ -46,7 +46,7 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
 def sweep_command(args: argparse.Namespace, complain: Callable[[str], None]) -> int:
     """Does what the arguments of `jmbs sweep` say and returns the exit status; `complain` prints a message."""
     from jmbs.simulation import waiting
-    from jmbs.sweeping import Shard, Sweeping, parse_shard
+    from jmbs.sweeping import Shard, Sweeping, parse_shard, versions
 
     shard = Shard() if args.shard is None else parse_shard(args.shard)
     for option, given in (("--resume", args.resume), ("--shard", args.shard is not None)):
@@ -57,6 +57,8 @@ def sweep_command(args: argparse.Namespace, complain: Callable[[str], None]) -> 
     with waiting("compiling"):
         out = None if args.plan and args.out is None else args.out or _default_place(study)
         sweeping = Sweeping(study, out, args.resume, shard)
+    if sweeping.begun_with != versions():
+        complain(f"{out}: begun with {sweeping.begun_with}, goes on with {versions()}: equal to rounding at best")
     if args.plan:
         with waiting("running a chunk to see how long it takes"):
             plan = sweeping.plan(timed=True)

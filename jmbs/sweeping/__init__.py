@@ -3,7 +3,7 @@
 from jmbs.sweeping.designs import DESIGNS, SAMPLED
 from jmbs.sweeping.distributions import KINDS
 from jmbs.sweeping.keep import REDUCTIONS
-from jmbs.sweeping.layout import OPEN
+from jmbs.sweeping.layout import OPEN, versions
 from jmbs.sweeping.run import Sweeping, SweepPlan, SweepProgress
 from jmbs.sweeping.shards import Shard, parse_shard
 from jmbs.sweeping.store import ZarrStore, stored_attributes
@@ -24,4 +24,5 @@ __all__ = [
     "make_study",
     "parse_shard",
     "stored_attributes",
+    "versions",
 ]

@@ -21,7 +21,7 @@ STATUS, FAILURE_TIME = "status", "failure_time"
 OPEN = "open"
 """The status of a member that has not run yet."""
 STORE_SCHEMA = "jmbs-sweep-store/1"
-FINGERPRINT, CHUNK = "fingerprint", "chunk"
+FINGERPRINT, CHUNK, VERSIONS = "fingerprint", "chunk", "versions"
 
 
 class SweepVariable(NamedTuple):
@@ -94,7 +94,7 @@ def _attributes(study: SweepStudy, chunk: int) -> dict[str, Any]:
         "seed": study.seed,
         "study": json.dumps(study.source, default=str),
         "model": study.model.config_json,
-        "versions": versions(),
+        VERSIONS: versions(),
         FINGERPRINT: study.fingerprint(),
         CHUNK: chunk,
         **axes,

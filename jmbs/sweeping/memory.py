@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 
 import jax
 
@@ -30,28 +29,30 @@ def program_for(member: MemberProgram, chunk: int | None) -> ChunkProgram:
     """
     if chunk is not None:
         return _refused(member.compiled(chunk))
-    allowed = _allowed()
-    program = member.compiled(_guess(member, allowed))
+    allowed, devices = _allowed(), len(jax.devices())
+    program = member.compiled(first_chunk(member.study.members, member.member_bytes, allowed, devices, has_kernels()))
     while program.bytes > allowed and program.chunk > 1:
         fewer = int(program.chunk * min(0.9 * allowed / program.bytes, 0.5))
-        program = member.compiled(_whole_pieces(max(1, fewer), math.floor))
+        program = member.compiled(_whole_pieces(max(1, fewer), PIECE * devices))
     return _refused(program)
 
 
-def _guess(member: MemberProgram, allowed: float) -> int:
-    """As many as fit by what goes in and out, computed and being written."""
-    fitting = _whole_pieces(max(1, int(allowed / (3 * member.member_bytes))), math.floor)
-    members = member.study.members
-    if not has_kernels():
-        return min(fitting, members)
-    wanted = _whole_pieces(-(-members // CHUNKS), math.ceil)
-    return min(fitting, wanted, MOST, members)
+def first_chunk(members: int, member_bytes: int, allowed: float, devices: int, on_cpu: bool) -> int:
+    """As many members as fit the bytes that are allowed, by what goes in and out of each, computed and being written.
+
+    On a CPU whole pieces for each device where there are enough, up to `MOST`, and a tenth of the sweep.
+    """
+    fitting = max(1, int(min(members, allowed / (3 * member_bytes))))
+    if not on_cpu:
+        return fitting
+    unit = PIECE * devices
+    tenth = -(-members // (CHUNKS * unit)) * unit
+    return _whole_pieces(min(fitting, tenth, max(MOST, unit)), unit)
 
 
-def _whole_pieces(chunk: int, rounded: Callable[[float], int]) -> int:
-    """So many that each device takes whole pieces, where there are enough for that."""
-    unit = PIECE * len(jax.devices())
-    return max(1, rounded(chunk / unit)) * unit if chunk >= unit or rounded is math.ceil else chunk
+def _whole_pieces(chunk: int, unit: int) -> int:
+    """The largest multiple of the unit that is no more than a chunk; the chunk itself where that is smaller."""
+    return chunk - chunk % unit if chunk >= unit else chunk
 
 
 def _refused(program: ChunkProgram) -> ChunkProgram:

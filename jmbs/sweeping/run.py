@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.sweeping.layout import CHUNK, OPEN, layout_of
+from jmbs.sweeping.layout import CHUNK, OPEN, VERSIONS, layout_of, versions
 from jmbs.sweeping.memory import program_for
 from jmbs.sweeping.program import ChunkProgram, Outcome, member_program, on_host, status_names
 from jmbs.sweeping.shards import Shard
@@ -72,13 +72,14 @@ class Sweeping:
 
     **Arguments:** `out`: where the store is, None for memory; `resume`: go on with what is there. Raises `ModelError`:
     for a store that is there without `resume`, unless another shard has made it and nothing of this one is finished;
-    with `resume` for one of another study.
+    with `resume` for one of another study. `begun_with`: versions of what has made the store.
     """
 
     def __init__(self, study: SweepStudy, out: Path | None = None, resume: bool = False, shard: Shard | None = None):
         self.study, self.out, self.resume = study, out, resume
         self.shard = shard or Shard()
         there = None if out is None else stored_attributes(out)
+        self.begun_with = versions() if there is None else str(there[VERSIONS])
         chunk = study.chunk
         if out is not None and there is not None:
             refuse_other(out, there, study.fingerprint(), chunk)

@@ -120,7 +120,7 @@ def make_study(
     parsed = parse_keep(model, keep)
     nothing_twice(parsed, RESERVED | {variable(path): "a varied path" for path in paths})
     if chunk is not None:
-        count("chunk", chunk)
+        chunk = min(count("chunk", chunk), made.members)
     study = SweepStudy(model, varied, made, parsed, name, seed, chunk, source or {})
     study.times()
     return study

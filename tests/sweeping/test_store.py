@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -157,3 +159,10 @@ def test_nobody_runs_a_shard_twice_at_a_time(study, tmp_path):
     jmbs.sweep(study, out, progress=meanwhile)
     assert len(tried) == CHUNKS
     assert [file.name for file in tmp_path.iterdir()] == ["once.zarr"], "no lock is left"
+
+
+def test_stores_want_zarr_and_memory_does_not(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(jmbs.ModelError, match=re.escape("pip install 'jmbs[sweep]'")):
+        jmbs.sweep(study, tmp_path / "store.zarr")
+    assert jmbs.sweep(study).sizes["member"] == MEMBERS

@@ -8,6 +8,7 @@ import xarray as xr
 from swept_oscillators import CHUNK, MEMBERS
 
 import jmbs.io
+import jmbs.sweeping
 from jmbs.cli import main
 from jmbs.sweep_command import duration
 from jmbs.sweeping import ZarrStore
@@ -68,6 +69,14 @@ def test_ctrl_c_leaves_what_is_finished(command, study, monkeypatch, capsys):
     assert "--resume" in capsys.readouterr().err
     assert (xr.open_zarr("store.zarr").status != "open").sum() == CHUNK
     assert command("--out", "store.zarr", "--resume") == 0
+
+
+def test_other_versions_than_a_store_was_begun_with_are_told(command, monkeypatch, capsys):
+    assert command("--out", "store.zarr") == 0
+    monkeypatch.setattr(jmbs.sweeping, "versions", lambda: "later ones")
+    capsys.readouterr()
+    assert command("--out", "store.zarr", "--resume") == 0
+    assert "goes on with later ones" in capsys.readouterr().err
 
 
 def test_times_are_told_in_words():
