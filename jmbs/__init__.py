@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
         Study,
     )
     from jmbs.io import load_study
+    from jmbs.sweeps import design, sweep
     from jmbs.visualise import draw
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Trajectory",
     "check_fit",
     "compile",
+    "design",
     "design_excitation",
     "draw",
     "ephs",
@@ -60,6 +62,7 @@ __all__ = [
     "parameter",
     "residual_function",
     "simulate",
+    "sweep",
     "use_all_cores",
     "use_cache",
 ]
@@ -88,4 +91,8 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs import fitting
 
         return getattr(fitting, name)
+    if name in ("design", "sweep"):
+        from jmbs import sweeps
+
+        return getattr(sweeps, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

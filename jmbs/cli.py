@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_fit(commands)
     _add_design(commands)
+    _add_sweep(commands)
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
     check.set_defaults(command=_check)
@@ -172,6 +173,16 @@ def _add_design(commands: Any) -> None:
     design.set_defaults(command=_design)
 
 
+def _add_sweep(commands: Any) -> None:
+    from jmbs.sweep_command import DESCRIPTION, add_arguments
+
+    text = "run a model over many parameters, initial values and inputs"
+    sweep = commands.add_parser("sweep", help=text, description=DESCRIPTION)
+    add_arguments(sweep)
+    _add_cache(sweep)
+    sweep.set_defaults(command=_sweep)
+
+
 def _version() -> str:
     try:
         return version("jmbs")
@@ -228,6 +239,15 @@ def _design(args: argparse.Namespace) -> int:
     ask_for_quick_compiling()
     _use_cache(args)
     return design_command(args, _complain)
+
+
+@few_collections()
+def _sweep(args: argparse.Namespace) -> int:
+    from jmbs.sweep_command import sweep_command
+
+    _use_all_cores()
+    _use_cache(args)
+    return sweep_command(args, _complain)
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ from jmbs.identification.fit_table import (
     interval_text,
     number_text,
 )
-from jmbs.identification.output_names import OutputName, parse_output
+from jmbs.identification.output_names import OutputName, parse_index, parse_output
 from jmbs.identification.parameter_paths import (
     ParameterPath,
     entries_of_path,
@@ -41,6 +41,7 @@ from jmbs.identification.parameter_paths import (
     require_start,
     taken_already,
 )
+from jmbs.identification.places import Place, place_of, unit_of, value_at, with_places
 from jmbs.identification.predictions import PredictedChannel
 from jmbs.identification.profiles import Profile
 from jmbs.identification.residual_function import Residual, residual_function
@@ -81,6 +82,7 @@ __all__ = [
     "Parameter",
     "PredictedChannel",
     "ParameterPath",
+    "Place",
     "Prior",
     "Profile",
     "Recording",
@@ -105,15 +107,20 @@ __all__ = [
     "missing_column",
     "number_findings",
     "parse_expression",
+    "parse_index",
     "parse_output",
     "parse_parameter",
     "parse_unit",
+    "place_of",
     "recording_findings",
     "require_start",
     "signal_findings",
     "swapped_channels",
     "time_findings",
+    "unit_of",
     "unit_suspect",
+    "value_at",
+    "with_places",
     "Whiteness",
     "as_json",
     "autocorrelation",

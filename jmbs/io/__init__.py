@@ -32,6 +32,7 @@ if typing.TYPE_CHECKING:
     )
     from jmbs.io.fitted_config import write_fitted
     from jmbs.io.study import load_study
+    from jmbs.io.sweep_study import load_sweep, sweep_of
 
 __all__ = [
     "CHECKPOINT_FILE",
@@ -55,10 +56,12 @@ __all__ = [
     "load",
     "load_model",
     "load_study",
+    "load_sweep",
     "mechanism_config",
     "read_config",
     "read_model",
     "summarise",
+    "sweep_of",
     "write_check",
     "write_config",
     "write_covariance",
@@ -86,6 +89,10 @@ def __getattr__(name: str) -> typing.Any:
         from jmbs.io import fit_result
 
         return getattr(fit_result, name)
+    if name in ("load_sweep", "sweep_of"):
+        from jmbs.io import sweep_study
+
+        return getattr(sweep_study, name)
     if name == "load_study":
         from jmbs.io.study import load_study
 

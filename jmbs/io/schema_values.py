@@ -39,6 +39,11 @@ _WANTED = {
     "mean": "a number",
     "std": "a standard deviation",
     "basis": "fourier or spline",
+    "vary": "a mapping of paths to distributions, or file: a table with one column per path",
+    "keep": "what to keep of each member: final, series or reduce",
+    "names": "a list of names of results",
+    "of": "the name of a result, such as total or position/link2",
+    "by": "min, max, mean, range, rms, last or argmax",
 }
 
 

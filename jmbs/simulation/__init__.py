@@ -1,31 +1,39 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
 from jmbs.simulation.along_motion import forces_along, moving_joints
-from jmbs.simulation.batch import map_batch, use_all_cores
+from jmbs.simulation.batch import PIECE, map_batch, use_all_cores
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
-from jmbs.simulation.inputs import with_inputs
+from jmbs.simulation.dataset import ACCOUNT as SCALARS
+from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS
+from jmbs.simulation.inputs import input_size, with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
+from jmbs.simulation.run_times import run_times
+from jmbs.simulation.saved_names import saved_names
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
 from jmbs.simulation.state import State
-from jmbs.simulation.status import Status, is_successful, members, message, status_name
+from jmbs.simulation.status import STATUS_NAMES, Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
 from jmbs.simulation.until import Until
 from jmbs.simulation.variational import AppliedForces, applied_forces, variational_residual
 
 __all__ = [
     "AppliedForces",
+    "BY_COMPONENT",
     "BrokenLaw",
     "JointCoordinates",
     "Labels",
     "Model",
+    "PIECE",
+    "SCALARS",
+    "STATUS_NAMES",
     "SpeedCase",
     "SpeedReport",
     "State",
@@ -33,11 +41,14 @@ __all__ = [
     "Timing",
     "Trajectory",
     "Until",
+    "WRENCH_NAMES",
+    "WRENCH_UNITS",
     "applied_forces",
     "compile",
     "chosen_by_assembly",
     "continuous_quaternions",
     "forces_along",
+    "input_size",
     "is_successful",
     "jmbs_version",
     "loops",
@@ -49,6 +60,8 @@ __all__ = [
     "members",
     "message",
     "moving_joints",
+    "run_times",
+    "saved_names",
     "simulate",
     "spread_states",
     "status_name",

@@ -88,6 +88,17 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     return dataclasses.replace(model, tree=None, without_tree=f"inputs/{beyond[0]} acts on what the tree alone moves")
 
 
+def input_size(model: Model, path: str) -> int:
+    """How many numbers an input takes. Raises `ModelError` for an unknown path."""
+    owner, _, key = path.rpartition("/")
+    drives, slots = model.dae.drives, model.dae.plan.drive_slots
+    if owner in drives and key in PARTS and hasattr(_innermost(drives[owner]), key):
+        return 3
+    if path not in slots:
+        raise ModelError(f"inputs/{path}", "no such port", f"a known one{nearest(path, slots)}")
+    return len(slots[path])
+
+
 def _is_there(parameter: NamedParameter, drives: Mapping[str, Any]) -> bool:
     """Whether a parameter still has a place: a constant's value has none in a table or a function."""
     if not parameter.drive:

@@ -14,10 +14,11 @@ from source_tree import Import, imports, is_package, modules
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("running", "fit_command", "design_command"),
+    ("running", "fit_command", "design_command", "sweep_command"),
     ("",),
-    ("fitting",),
+    ("fitting", "sweeps"),
     ("io", "visualise"),
+    ("sweeping",),
     ("identification",),
     ("simulation",),
     ("multibody",),

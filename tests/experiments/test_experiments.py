@@ -46,6 +46,15 @@ def test_identification_descends_along_an_exact_gradient(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_driven_pendulum_settles_in_many_motions(tmp_path):
+    result = run("pendulum_basins", tmp_path, "--side", "12", "--periods", "40")
+    assert_figures("pendulum_basins", tmp_path)
+    assert result["failed"] == 0 and result["members"] == 144
+    assert result["settled"] > 0.5 and result["motions"] > 3
+    assert not list(tmp_path.glob("*.zarr"))
+
+
+@pytest.mark.slow
 def test_a_batch_member_fails_alone(tmp_path):
     result = run("parameter_batch", tmp_path, "--members", "8", "--steps", "50", "--t1", "0.05")
     assert_figures("parameter_batch", tmp_path)

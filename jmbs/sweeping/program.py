@@ -1,0 +1,127 @@
+"""The one program of a sweep: values of a chunk of members in, what is kept of them out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from jmbs.simulation import STATUS_NAMES, Status, map_batch, simulate
+from jmbs.sweeping.keep import kept_of
+from jmbs.sweeping.study import SweepStudy
+from jmbs.sweeping.varied import with_varied
+
+
+class Outcome(NamedTuple):
+    """Of a member, or a chunk of them with an axis in front: what is `kept`, by variable, and what became of it."""
+
+    kept: dict[str, Array]
+    status: Status
+    failure_time: Array
+
+
+class MemberProgram:
+    """Traces one member once; `compiled` makes the program of a chunk of any size."""
+
+    def __init__(self, study: SweepStudy):
+        self.study = study
+        # Parameters are arguments, as in a fit: XLA would fold constants.
+        self.parameters, static = eqx.partition(study.model, eqx.is_array)
+        times, stride = study.times()
+        self.times = times
+
+        def member(parameters: Any, values: dict[str, Array]) -> Outcome:
+            model = with_varied(eqx.combine(parameters, static), study.varied, values)
+            run = simulate(model, ts=times, audit=study.keep.needs_audit, throw=False)
+            return Outcome(kept_of(study.keep, run, times, stride), run.status, run.failure_time)
+
+        self._member = jax.jit(member)
+        self._compiled: dict[int, ChunkProgram] = {}
+
+    @property
+    def sample_times(self) -> np.ndarray:
+        """Times of the samples of series, s."""
+        return self.times[:: self.study.times()[1]]
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes of what is kept of one member, by variable."""
+        return jax.eval_shape(self._member, self.parameters, self._values(())).kept
+
+    @property
+    def member_bytes(self) -> int:
+        """Of one member's values and of what is kept of it."""
+        arrays = [*self._values(()).values(), *self.shapes.values()]
+        return sum(int(np.prod(array.shape)) * array.dtype.itemsize for array in arrays)
+
+    def compiled(self, chunk: int) -> ChunkProgram:
+        """The program of `chunk` members."""
+        if chunk not in self._compiled:
+            self._compiled[chunk] = self._compile(chunk)
+        return self._compiled[chunk]
+
+    def _compile(self, chunk: int) -> ChunkProgram:
+        each = self._member
+        whole = jax.jit(lambda p, v: map_batch(functools.partial(each, p), v))
+        program = whole.lower(self.parameters, self._values((chunk,))).compile()
+        return ChunkProgram(program, self.parameters, chunk, self.study.model.dtype)
+
+    def _values(self, lead: tuple[int, ...]) -> dict[str, jax.ShapeDtypeStruct]:
+        dtype = self.study.model.dtype
+        return {one.path: jax.ShapeDtypeStruct((*lead, *one.shape), dtype) for one in self.study.varied}
+
+
+@functools.lru_cache(maxsize=2)
+def member_program(study: SweepStudy) -> MemberProgram:
+    """The programs of a study, which a sweep that goes on shares with the one before."""
+    return MemberProgram(study)
+
+
+class ChunkProgram(NamedTuple):
+    """A compiled program and how many members it takes."""
+
+    program: Callable[..., Outcome]
+    parameters: Any
+    chunk: int
+    dtype: np.dtype
+
+    def __call__(self, values: dict[str, np.ndarray]) -> Outcome:
+        """What becomes of members, up to `chunk` of them, with these values (n, ...) by path; returns at once.
+
+        Fewer are filled up with copies of the last one, so that the program stays the same.
+        """
+        size = len(next(iter(values.values())))
+        fill = np.minimum(np.arange(self.chunk), size - 1)
+        filled = {path: value[fill].astype(self.dtype) for path, value in values.items()}
+        return self.program(self.parameters, filled)
+
+    @property
+    def bytes(self) -> int:
+        """That the program takes while it runs: arguments, results and what is between, as its compiler counts."""
+        memory: Any = self.program.memory_analysis()  # type: ignore[attr-defined]
+        if memory is None:
+            return 0
+        return memory.temp_size_in_bytes + memory.output_size_in_bytes + memory.argument_size_in_bytes
+
+
+def status_names(outcome: Outcome, size: int) -> list[str]:
+    """Names of the first `size` members' statuses."""
+    codes = np.asarray(jax.tree.leaves(outcome.status)[0])[:size]
+    return [_name_of_code(int(code)) for code in codes]
+
+
+@functools.cache
+def _name_of_code(code: int) -> str:
+    by_code = {int(np.asarray(jax.tree.leaves(getattr(Status, name))[0])): name for name in STATUS_NAMES}
+    return by_code[code]
+
+
+def on_host(outcome: Outcome, size: int) -> dict[str, np.ndarray]:
+    """What is kept of the first `size` members and their times of failure, as numpy arrays; waits for it."""
+    arrays = outcome.kept | {"failure_time": outcome.failure_time}
+    return {name: np.asarray(array)[:size] for name, array in arrays.items()}
