@@ -7,7 +7,17 @@ from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism, guess, parameter
-from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
+from jmbs.simulation import (
+    InnerState,
+    Model,
+    State,
+    Status,
+    Trajectory,
+    compile,
+    map_batch,
+    simulate,
+    use_all_cores,
+)
 
 if typing.TYPE_CHECKING:
     from jmbs.fitting import check_fit, design_excitation, fit, residual_function
@@ -32,6 +42,7 @@ __all__ = [
     "Channel",
     "Estimator",
     "Input",
+    "InnerState",
     "JmbsError",
     "Mechanism",
     "Model",

@@ -14,7 +14,7 @@ from jmbs.simulation.progress import waiting
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
-from jmbs.simulation.state import State
+from jmbs.simulation.state import InnerState, State
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
 from jmbs.simulation.until import Until
@@ -23,6 +23,7 @@ from jmbs.simulation.variational import AppliedForces, applied_forces, variation
 __all__ = [
     "AppliedForces",
     "BrokenLaw",
+    "InnerState",
     "JointCoordinates",
     "Labels",
     "Model",
