@@ -16,6 +16,7 @@ from jmbs.simulation import (
     compile,
     map_batch,
     simulate,
+    simulate_batch,
     use_all_cores,
 )
 
@@ -71,6 +72,7 @@ __all__ = [
     "parameter",
     "residual_function",
     "simulate",
+    "simulate_batch",
     "use_all_cores",
     "use_cache",
 ]

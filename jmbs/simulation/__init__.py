@@ -11,6 +11,7 @@ from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
+from jmbs.simulation.simulate_batch import simulate_batch
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
@@ -51,6 +52,7 @@ __all__ = [
     "message",
     "moving_joints",
     "simulate",
+    "simulate_batch",
     "spread_states",
     "status_name",
     "use_all_cores",
