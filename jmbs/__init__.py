@@ -7,7 +7,18 @@ from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism, guess, parameter
-from jmbs.simulation import Model, State, Status, Trajectory, compile, map_batch, simulate, use_all_cores
+from jmbs.simulation import (
+    InnerState,
+    Model,
+    State,
+    Status,
+    Trajectory,
+    compile,
+    map_batch,
+    simulate,
+    simulate_batch,
+    use_all_cores,
+)
 
 if typing.TYPE_CHECKING:
     from jmbs.fitting import check_fit, design_excitation, fit, residual_function
@@ -33,6 +44,7 @@ __all__ = [
     "Channel",
     "Estimator",
     "Input",
+    "InnerState",
     "JmbsError",
     "Mechanism",
     "Model",
@@ -62,6 +74,7 @@ __all__ = [
     "parameter",
     "residual_function",
     "simulate",
+    "simulate_batch",
     "sweep",
     "use_all_cores",
     "use_cache",

@@ -1,5 +1,6 @@
 """The tree formulation: joint coordinates along a spanning tree, O(n) recursions, loops as constraints on top."""
 
+from jmbs.multibody.couplings import stored_with
 from jmbs.multibody.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.layout import Layout, make_layout
@@ -28,6 +29,7 @@ __all__ = [
     "project",
     "recognise",
     "seen",
+    "stored_with",
     "tree_dae",
     "turned_inertias",
 ]

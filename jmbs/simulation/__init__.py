@@ -15,10 +15,11 @@ from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, pa
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.run_times import run_times
 from jmbs.simulation.saved_names import saved_names
+from jmbs.simulation.simulate_batch import simulate_batch
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
-from jmbs.simulation.state import State
+from jmbs.simulation.state import InnerState, State
 from jmbs.simulation.status import STATUS_NAMES, Status, is_successful, members, message, status_name
 from jmbs.simulation.trajectory import JointCoordinates, Labels, Trajectory, continuous_quaternions
 from jmbs.simulation.until import Until
@@ -28,6 +29,7 @@ __all__ = [
     "AppliedForces",
     "BY_COMPONENT",
     "BrokenLaw",
+    "InnerState",
     "JointCoordinates",
     "Labels",
     "Model",
@@ -63,6 +65,7 @@ __all__ = [
     "run_times",
     "saved_names",
     "simulate",
+    "simulate_batch",
     "spread_states",
     "status_name",
     "use_all_cores",

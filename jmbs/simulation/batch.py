@@ -33,6 +33,18 @@ def use_all_cores() -> None:
     ask_for_speed()
 
 
+def batch_of(function: Callable[[PyTree], PyTree], batch: PyTree) -> int:
+    """How many members a batch has. Raises `ModelError` as `map_batch` does."""
+    if not callable(function):
+        raise ModelError("function", f"a {type(function).__name__}", "a function of one member")
+    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(batch)}
+    if len(sizes) != 1 or sizes <= {(), (0,)}:
+        found = "leading axes " + ", ".join(str(s[0]) if s else "none" for s in sorted(sizes)) if sizes else "no array"
+        raise ModelError("batch", found, "arrays with equal leading axes, of 1 member or more")
+    ((size,),) = sizes
+    return size
+
+
 def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
     """`jax.vmap(function)(batch)`, spread over all devices, and in pieces on CPUs.
 
@@ -42,13 +54,7 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
     Raises `ModelError` for a batch without members or with different leading axes, and for what is no function.
     """
-    if not callable(function):
-        raise ModelError("function", f"a {type(function).__name__}", "a function of one member")
-    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(batch)}
-    if len(sizes) != 1 or sizes <= {(), (0,)}:
-        found = "leading axes " + ", ".join(str(s[0]) if s else "none" for s in sorted(sizes)) if sizes else "no array"
-        raise ModelError("batch", found, "arrays with equal leading axes, of 1 member or more")
-    ((size,),) = sizes
+    size = batch_of(function, batch)
     devices = jax.devices()[:size]
     if len(devices) == 1:
         return _in_pieces(function, batch, size)

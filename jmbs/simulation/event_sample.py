@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -45,4 +46,4 @@ def sample(trajectory: Trajectory, row: Int[Array, "*batch"]) -> Trajectory:
         there = (row >= 0).reshape(row.shape + (1,) * (picked.ndim - axis))
         return jnp.where(there, picked, jnp.nan)
 
-    return jax.tree.map(read, trajectory)
+    return jax.tree.map(read, dataclasses.replace(trajectory, ending=None))

@@ -6,6 +6,7 @@ that, and turns saved states back.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,10 @@ from jaxtyping import Array, Float
 from jmbs.dae import ACCOUNT, StateManifold, project
 from jmbs.ephs import ReferenceDAE, imbalance
 from jmbs.errors import ModelError
-from jmbs.multibody import TreeDAE, efforts_at, seen, tree_dae
+from jmbs.multibody import TreeDAE, efforts_at, seen, stored_with, tree_dae
 from jmbs.multibody import project as project_tree
 from jmbs.simulation.instant import Forces, Instant, instant
-from jmbs.simulation.state import State, to_internal
+from jmbs.simulation.state import State, to_internal, with_velocities
 from jmbs.static_places import entries_across, entries_at
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ class AbsoluteFormulation(eqx.Module):
     dae: ReferenceDAE
 
     @property
+    def reference(self) -> ReferenceDAE:
+        """The reference semantics of the system."""
+        return self.dae
+
+    def with_reference(self, dae: ReferenceDAE) -> AbsoluteFormulation:
+        """The same of a system that is driven otherwise."""
+        return AbsoluteFormulation(dae)
+
+    @property
     def manifold(self) -> StateManifold:
         """Where the state and the account live."""
         return StateManifold(self.dae.plan.blocks, self.dae.plan.n_stored)
@@ -45,6 +55,10 @@ class AbsoluteFormulation(eqx.Module):
     def reference_state(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
         """The state of the reference semantics."""
         return y
+
+    def users_blocks(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The blocks of a user's state."""
+        return with_velocities(self.dae.plan, y, (self.dae.stored_efforts(y),))
 
     def look(self, t, y: tuple[Array, ...], velocity: Float[Array, " n"] | None) -> Instant:
         """What the equations say at a state; with its `velocity` also what the audit needs."""
@@ -74,6 +88,15 @@ class TreeFormulation(eqx.Module):
     dae: TreeDAE
 
     @property
+    def reference(self) -> ReferenceDAE:
+        """See `AbsoluteFormulation`."""
+        return self.dae.reference
+
+    def with_reference(self, dae: ReferenceDAE) -> TreeFormulation:
+        """See `AbsoluteFormulation`."""
+        return TreeFormulation(dataclasses.replace(self.dae, reference=dae))
+
+    @property
     def manifold(self) -> StateManifold:
         """See `AbsoluteFormulation`."""
         return StateManifold(self.dae.layout.blocks, self.dae.layout.n)
@@ -92,6 +115,11 @@ class TreeFormulation(eqx.Module):
     def reference_state(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
         """See `AbsoluteFormulation`."""
         return self.dae.expanded(y)[0]
+
+    def users_blocks(self, y: tuple[Array, ...]) -> tuple[Array, ...]:
+        """See `AbsoluteFormulation`."""
+        x, twist = self.dae.expanded(y)
+        return with_velocities(self.dae.reference.plan, x, (stored_with(self.dae, x, twist, y[-1][0]),))
 
     def look(self, t, y: tuple[Array, ...], velocity: Float[Array, " n"] | None) -> Instant:
         """See `AbsoluteFormulation`."""

@@ -23,6 +23,7 @@ from jmbs.errors import RunInterrupted, SimulationError
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
+from jmbs.simulation.going_on import begin_after, ending_of
 from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import labels_of, trajectory_of
@@ -71,6 +72,7 @@ def simulate(
     throw: bool = True,
     progress: bool = False,
     baumgarte: float | None = None,
+    after: Trajectory | None = None,
 ) -> Trajectory:
     """Integrates a model; pure, so `jit`, `vmap`, `grad` and `jvp` apply.
 
@@ -104,18 +106,22 @@ def simulate(
       the trajectory has a status, and NaN after the failure.
     - `progress`: draw a progress bar; not under a transformation. Ctrl-C then raises `RunInterrupted`, a
       `KeyboardInterrupt` that makes a trajectory of what was computed.
+    - `after`: a trajectory of this model, from whose end (or event) the run goes on in place of a `state`, exactly as
+      if that run had not stopped there; `t0` is then its last time, and the account goes on counting.
 
     Raises `ModelError` for wrong arguments.
     """
     require_instance("model", model, Model, "a Model, which jmbs.compile(system) gives")
     given = with_inputs(model, {} if inputs is None else inputs)
+    if after is not None:
+        state, t0 = begin_after(after, state, t0)
     settings = RunSettings(
         *(given, t0, t1, save_every, ts, solver, dt, tolerance, constraints, max_steps, adjoint, baumgarte),
         formulation=formulation,
         audit=audit,
         until=until,
     )
-    traced = _under_transformation((model, state, inputs, t0, t1, ts, dt, until))
+    traced = _under_transformation((model, state, inputs, t0, t1, ts, dt, until, after))
     assembled = state is None
     if state is None:
         state = assemble(given)[0] if traced else given.initial_state()
@@ -124,8 +130,10 @@ def simulate(
     events = () if settings.until is None else settings.until.names
     labels, given = labels_of(given, settings.method, assembled, events), given.without_names()
     program, values = settings.program(derivatives=traced), settings.values()
+    if after is not None:
+        values = dataclasses.replace(values, before=ending_of(after, given, program))
     if traced:
-        trajectory = _whole(given, state, program, values)
+        trajectory = whole(given, state, program, values)
     elif not isinstance(program.adjoint, str):
         trajectory = _whole_jit(given, state, program, values)
     else:
@@ -179,44 +187,44 @@ def _unfinished(
     return dataclasses.replace(trajectory, status=Status.interrupted, labels=labels)
 
 
-def _whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
-    """The same as one function."""
+def whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
+    """A run as one function."""
     formulation = formulation_of(model, program.formulation)
-    problem, y0 = _problem(model, formulation, program, values), _start(model, formulation, state, program, values)
+    problem, y0 = problem_of(model, formulation, program, values), start_of(model, formulation, state, program, values)
     if isinstance(program.adjoint, str):
-        steps = _steps(program, values, _is_open(formulation))
-        run = _run_of(problem, steps, steps.advance(problem, steps.start(problem, y0)))
+        steps = steps_of(program, values, _is_open(formulation))
+        run = run_of(problem, steps, steps.advance(problem, steps.start(problem, y0)))
     else:
         counts, tolerance = values.counts, (values.rtol, values.atol)
         run = by_diffrax(problem, y0, counts, tolerance, program.steps, program.adjoint)
     return trajectory_of(model, formulation, state, program, values, run)
 
 
-_whole_jit = eqx.filter_jit(_whole)
+_whole_jit = eqx.filter_jit(whole)
 
 
 @quick_to_compile
 def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
     formulation = formulation_of(model, program.formulation)
-    problem = _problem(model, formulation, program, values)
-    return _steps(program, values).start(problem, _start(model, formulation, state, program, values))
+    problem = problem_of(model, formulation, program, values)
+    return steps_of(program, values).start(problem, start_of(model, formulation, state, program, values))
 
 
 @eqx.filter_jit
 def _advance(model: Model, program: Program, values: Values, carry: Any, stop: Any) -> Any:
-    problem = _problem(model, formulation_of(model, program.formulation), program, values)
-    return _steps(program, values).advance(problem, carry, stop)
+    problem = problem_of(model, formulation_of(model, program.formulation), program, values)
+    return steps_of(program, values).advance(problem, carry, stop)
 
 
 @quick_to_compile(repeated=True)
 def _finish(model: Model, state: State, program: Program, values: Values, carry: Any) -> Trajectory:
     formulation = formulation_of(model, program.formulation)
-    steps = _steps(program, values)
-    problem = None if program.until is None else _problem(model, formulation, program, values)
-    return trajectory_of(model, formulation, state, program, values, _run_of(problem, steps, carry))
+    steps = steps_of(program, values)
+    problem = None if program.until is None else problem_of(model, formulation, program, values)
+    return trajectory_of(model, formulation, state, program, values, run_of(problem, steps, carry))
 
 
-def _run_of(problem: Problem | None, steps: Steps, carry: Any) -> Run:
+def run_of(problem: Problem | None, steps: Steps, carry: Any) -> Run:
     """What a run leaves behind, up to its event if it has come to one."""
     run = steps.run(carry)
     return run if problem is None or problem.event is None else with_event(problem, run, carry)
@@ -224,10 +232,10 @@ def _run_of(problem: Problem | None, steps: Steps, carry: Any) -> Run:
 
 @quick_to_compile
 def _fastest_rate(model: Model, program: Program, values: Values, t: Any, y: Any) -> Any:
-    return fastest_rate(_problem(model, formulation_of(model, program.formulation), program, values), t, y)
+    return fastest_rate(problem_of(model, formulation_of(model, program.formulation), program, values), t, y)
 
 
-def _problem(
+def problem_of(
     model: Model, formulation: AbsoluteFormulation | TreeFormulation, program: Program, values: Values
 ) -> Problem:
     treat = projection(type(formulation), program.audit) if program.constraints == "project" else None
@@ -239,16 +247,19 @@ def _problem(
     return Problem(LieTerm(velocity_field(program.audit)), solver, field, values.times, program.audit, event)
 
 
-def _start(
+def start_of(
     model: Model, formulation: AbsoluteFormulation | TreeFormulation, state: State, program: Program, values: Values
 ) -> tuple[Any, Any]:
-    """The formulation's state, NaN where parameters or times are not allowed, and the account, empty without audit."""
+    """The formulation's state, NaN where parameters or times are not allowed, and the account, empty without audit;
+    those of the run before, if this one goes on from it."""
+    before = values.before
     size = len(ACCOUNT) + len(model.dae.plan.irreversible) if program.audit else 0
-    start = formulation.start(state)
+    start = formulation.start(state) if before is None else before.state.blocks
+    account = jnp.zeros(size, model.dtype) if before is None or not program.audit else before.account
     for allowed in (model.allowed, values.valid):
         if allowed is not None:
             start = jax.tree.map(lambda leaf, allowed=allowed: jnp.where(allowed, leaf, jnp.nan), start)
-    return start, jnp.zeros(size, model.dtype)
+    return start, account
 
 
 def _is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
@@ -258,7 +269,7 @@ def _is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
     return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
 
 
-def _steps(program: Program, values: Values, is_open: bool = False) -> Steps:
+def steps_of(program: Program, values: Values, is_open: bool = False) -> Steps:
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
         keep, forward = program.adjoint == "checkpoint", is_open and program.adjoint == "forward"

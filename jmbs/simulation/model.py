@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,14 +13,12 @@ from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import is_traced
 from jmbs.compiler import as_one_program, quick_to_compile
-from jmbs.dae import Field, velocity_field
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
 from jmbs.library.mechanics import NamedParameter, SimulationSpec
 from jmbs.multibody import Layout
-from jmbs.simulation.arguments import require_state, scalar
+from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
-from jmbs.simulation.formulation import formulation_of, projection
 from jmbs.simulation.instant import instant
 from jmbs.simulation.joint_space import (
     joint_space_forward_dynamics,
@@ -32,11 +30,12 @@ from jmbs.simulation.mechanics import MechanicalLayout
 from jmbs.simulation.misses import Misses, refuse_misses
 from jmbs.simulation.motion_view import MotionView, view_of
 from jmbs.simulation.parameter_values import parameter_values, with_values
-from jmbs.simulation.state import State, from_internal, identity_state, to_internal
-from jmbs.solvers import LieTerm, MuntheKaas, base_method
+from jmbs.simulation.state import InnerState, State, identity_state, to_internal
 
 ASSEMBLY_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 """Largest closure gap (m, rad) or miss of a given value that still counts as rounding of the data."""
+
+AnyState = TypeVar("AnyState", State, InnerState)
 
 SINGULAR = 1e-6
 """Regularity of coordinates, of order one where they are sound, below which an initial state is refused."""
@@ -128,20 +127,35 @@ class Model(eqx.Module):
         require_state(self, state)
         return _balance(self.dae, jnp.asarray(t, self.dtype), to_internal(self.dae, state))
 
-    def step(self, state: State, inputs: Mapping[str, Any] | None, dt: Any, t: Any = 0.0) -> State:
-        """One fixed step of the configured method, projected onto the constraints when the model is; pure."""
-        from jmbs.simulation.inputs import with_inputs
+    def step(
+        self, state: AnyState, inputs: Mapping[str, Any] | None, dt: Any, t: Any = 0.0, *, steps: int = 1
+    ) -> AnyState:
+        """The state after `dt` (s), of the same kind as the one given; pure. See `docs/stepping.md`.
 
-        require_state(self, state)
-        model = with_inputs(self, {} if inputs is None else inputs)
-        formulation = formulation_of(model, self.settings.formulation)
-        t0, dt = scalar("t", t, self.dtype), scalar("dt", dt, self.dtype)
-        y0 = (formulation.start(state), jnp.zeros(0, self.dtype))
-        treat = projection(type(formulation), False) if self.settings.constraints == "project" else None
-        solver = MuntheKaas(base_method(self.settings.method), formulation.manifold, treat)
-        after = solver.advance(LieTerm(velocity_field(False)), t0, t0 + dt, y0, Field(formulation.dae))
-        moved = from_internal(model.dae, formulation.reference_state(after.y[0]))
-        return dataclasses.replace(moved, joints=state.joints)
+        One fixed step of the configured method (`steps`: so many, of equal length), with the configured treatment of
+        constraints, in the program that a run with fixed steps is made of. Constants among the `inputs` are held over
+        the step.
+
+        **Arguments:** `state`: a `State`, or, for loops, an `InnerState`, which costs no conversions; `t`, s: the time
+        at its start. What is not finite after the step, or was not solved in an implicit one, is NaN.
+
+        Raises `ModelError` for wrong arguments.
+        """
+        from jmbs.simulation.step import stepped
+
+        return stepped(self, state, inputs, dt, t, steps)
+
+    def inner_state(self, state: State) -> InnerState:
+        """The state as this model's equations move it, for loops over `step`; pure."""
+        from jmbs.simulation.step import inner_state
+
+        return inner_state(self, state)
+
+    def outer_state(self, inner: InnerState) -> State:
+        """The `State` that an inner one stands for; pure."""
+        from jmbs.simulation.step import outer_state
+
+        return outer_state(self, inner)
 
     def without_names(self) -> Model:
         """What decides how the model moves, so that models which differ in their texts only share programs."""

@@ -26,10 +26,10 @@ from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
 from jmbs.simulation.run_settings import Program, Values
-from jmbs.simulation.state import State
+from jmbs.simulation.state import Ending, InnerState, State, with_velocities
 from jmbs.simulation.status import Status, is_successful
 from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternions
-from jmbs.solvers import Run
+from jmbs.solvers import Event, Run
 
 
 def trajectory_of(
@@ -53,6 +53,7 @@ def trajectory_of(
     looked = jax.vmap(formulation.look)(times, jax.tree.map(safe, xs), velocities)
     plan = observation_plan(model)
     seen = jax.vmap(lambda t, at: observe(model, plan, at, t))(times, looked)
+    seen["blocks"] = jax.vmap(lambda at: with_velocities(model.dae.plan, at.x, at.efforts))(looked)
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
@@ -76,9 +77,10 @@ def trajectory_of(
         status = Status.where(values.valid, status, Status.invalid_times)
     done = status == Status.successful if event is None else is_successful(status)
     failure_time = jnp.where(done, jnp.nan, end_time)
-    books = _books(model, seen, account) if program.audit else dict.fromkeys(_BOOK_KEYS)
+    books = _books(model, seen, account, values.before) if program.audit else dict.fromkeys(_BOOK_KEYS)
+    ending = _ending((xs, account, books["first_law_residual"]), None if event is None else (event, status))
     times, seen, books = jax.tree.map(lambda leaf: leaf[program.lead :], (times, seen, books))
-    ending: dict[str, Any] = {} if event is None else entries_of_event(event, status, program.lead)
+    at_event: dict[str, Any] = {} if event is None else entries_of_event(event, status, program.lead)
     stats = {"steps": run.accepted + run.rejected, "accepted": run.accepted, "rejected": run.rejected}
     return Trajectory(
         ts=times,
@@ -103,9 +105,22 @@ def trajectory_of(
         multipliers=seen.get("multipliers"),
         energy_made=seen.get("energy_made"),
         entropy_made=seen.get("entropy_made"),
+        saved=State(seen["blocks"], state.names, model.layout.joint_states),
+        ending=ending,
         **books,
-        **ending,
+        **at_event,
     )
+
+
+def _ending(rows: Any, event: tuple[Event, Status] | None) -> Ending:
+    """What another run goes on from: of the rows of state, account and residual the last, or that at the event."""
+    if event is None:
+        blocks, account, residual = jax.tree.map(lambda leaf: leaf[-1], rows)
+    else:
+        found, status = event
+        row = jnp.where(status == Status.ended_at_event, found.row, len(rows[1]) - 1)
+        blocks, account, residual = jax.tree.map(lambda leaf: leaf[row], rows)
+    return Ending(InnerState(blocks), account, residual)
 
 
 _NO_LABELS = Labels("", (), ())
@@ -124,14 +139,20 @@ _BOOK_KEYS = (
 )
 
 
-def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]:
-    """The account; first-law residual: change of (total + thermal + heat given away) - supplied - projection work."""
+def _books(model: Model, seen: dict[str, Any], account: Array, before: Ending | None) -> dict[str, Any]:
+    """The account; first-law residual: change of (total + thermal + heat given away) - supplied - projection work.
+
+    **Arguments:** `before`: the end of the run that this one goes on from.
+    """
     supplied, dissipated, entropy, projection_work = account[:, : len(ACCOUNT)].T
     temperature = model.dae.reference_temperature
     values, lengths = seen.pop("singular_values")
     rank, margin = _constraint_rank(values, lengths, model.dtype)
     total = seen["kinetic"] + seen["potential"]
     whole = total + seen["thermal"] + seen["heat"]
+    residual = whole - whole[0] - supplied - projection_work
+    if before is not None and before.residual is not None:
+        residual = residual + (supplied + projection_work)[0] + before.residual
     return {
         "kinetic": seen["kinetic"],
         "potential": seen["potential"],
@@ -143,7 +164,7 @@ def _books(model: Model, seen: dict[str, Any], account: Array) -> dict[str, Any]
         "destroyed": ByName(temperature * account[:, len(ACCOUNT) :], seen["production"].entries),
         "constraint_rank": rank,
         "constraint_margin": margin,
-        "first_law_residual": whole - whole[0] - supplied - projection_work,
+        "first_law_residual": residual,
         "projection_work": projection_work,
     }
 

@@ -23,12 +23,15 @@ from jmbs.library.mechanics import count, show
 from jmbs.simulation.arguments import known_number, scalar
 from jmbs.simulation.formulation import resolved_formulation
 from jmbs.simulation.run_times import refuse_memory, run_times, step_counts, traced_step_counts
+from jmbs.simulation.state import Ending
 from jmbs.simulation.until import Until, until_of
 from jmbs.solvers import FIXED_STEP_ONLY, base_method
 
 DEFAULT_MAX_STEPS = 100_000
 BAUMGARTE_STEPS = 20.0
 """Baumgarte's rate is `1 / (BAUMGARTE_STEPS dt)`, or `1 / (BAUMGARTE_STEPS * 1 ms)` for adaptive steps."""
+FLOAT32_STAGES = 1e-5
+"""Tolerance of an implicit method's stages in float32, where nothing says it."""
 ADJOINTS = ("auto", "direct", "checkpoint", "forward")
 DIRECT_STEPS = 1000
 """Up to so many fixed steps reverse mode keeps what it needs of all of them."""
@@ -60,7 +63,8 @@ class Program:
 class Values(eqx.Module):
     """The numbers of a run, as arrays, None where there are none: `times` (n,) s to stop at; `counts` (n - 1,) of fixed
     steps between them, or tolerances and the most steps; Baumgarte's rate, 1/s; a diffrax solver, where it is not known
-    by its name; whether traced times and steps are `valid`; `goals` (roots,), values of what the run ends at."""
+    by its name; whether traced times and steps are `valid`; `goals` (roots,), values of what the run ends at; `before`:
+    the end of a run that this one goes on from."""
 
     times: Array
     counts: Any
@@ -71,6 +75,7 @@ class Values(eqx.Module):
     solver: diffrax.AbstractSolver | None
     valid: Any = None
     goals: Any = None
+    before: Ending | None = None
 
     def base_solver(self, program: Program) -> diffrax.AbstractSolver:
         """The method on vectors."""
@@ -168,7 +173,7 @@ class RunSettings:
 
         number = functools.partial(array, dtype=self.dtype)
         times, counts = number(self.ts), array(self.counts, int)
-        rtol = self.rtol or (1e-5 if self.dtype == np.float32 else None)
+        rtol = self.rtol or (FLOAT32_STAGES if self.dtype == np.float32 else None)
         max_steps = array(self.max_steps, int) if self.counts is None else None
         rate = number(self.baumgarte)
         goals = self.goals if is_traced(self.goals) else number(self.goals)

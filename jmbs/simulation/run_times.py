@@ -113,8 +113,9 @@ def traced_step_counts(ts: Any, dt: Any, most: int, dtype: np.dtype) -> Int[Arra
 
 def refuse_memory(model: Any, times: int) -> None:
     """Refuses more saved times than fit the memory of this machine. Raises `ModelError`."""
-    # By body a pose and a velocity, by joint a reaction, residuals and about two coordinates with rates; the account.
-    numbers = 13 * len(model.layout.bodies) + 12 * len(model.layout.joints) + 12
+    # By body a pose and a velocity, also in its state, by joint a reaction, residuals and about two coordinates with
+    # rates; the account.
+    numbers = 31 * len(model.layout.bodies) + 14 * len(model.layout.joints) + 12
     needed, there = numbers * times * model.dtype.itemsize, _memory()
     if needed > there:
         found = f"{times} saved times, about {needed / 1e9:.3g} GB"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array
 
-from jmbs.ephs import ReferenceDAE
+from jmbs.ephs import Plan, ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.lie import AbstractGroup
 from jmbs.simulation.named_values import NamedValues
-from jmbs.static_places import with_entries
+from jmbs.static_places import entries_across, with_entries
 
 
 class State(eqx.Module):
@@ -66,15 +67,45 @@ class State(eqx.Module):
         return State(blocks, self.names, self.joints)
 
 
+class InnerState(eqx.Module):
+    """A state as the equations of one model move it: coordinates and rates of joints where they are a tree, poses and
+    momenta of bodies else; a pytree. `Model.inner_state` makes it, `Model.outer_state` turns it back.
+
+    **Arguments:** `blocks`: arrays in the formulation's own order.
+    """
+
+    blocks: tuple[Array, ...]
+
+
+class Ending(eqx.Module):
+    """Where a run ended, exactly as it was moved, for another that goes on from there.
+
+    **Arguments:** `state`; the `account` there, see `jmbs.dae.ACCOUNT`, (0,) without audit; the `residual` of the first
+    law, J, None without audit.
+    """
+
+    state: InnerState
+    account: Array
+    residual: Array | None
+
+
 def from_internal(dae: ReferenceDAE, x: tuple[Array, ...]) -> State:
     """The state with momenta turned into velocities."""
-    efforts = dae.stored_efforts(x)
+    return State(with_velocities(dae.plan, x, (dae.stored_efforts(x),)), tuple(b.junctions for b in dae.plan.blocks))
+
+
+def with_velocities(plan: Plan, x: tuple[Array, ...], efforts: Sequence[Array]) -> tuple[Array, ...]:
+    """The blocks of a state for users: velocities, which are efforts, where the reference semantics has momenta.
+
+    **Arguments:** `x`: that of the reference semantics; `efforts`: those of the storages first, in parts.
+    """
     blocks = []
-    for block, value in zip(dae.plan.blocks, x, strict=True):
+    for block, value in zip(plan.blocks, x, strict=True):
         if block.from_effort:
-            value = efforts[block.slots].reshape(len(block.junctions), block.space.dim)
+            value = entries_across(efforts, np.arange(block.slots.start, block.slots.stop))
+            value = value.reshape(len(block.junctions), block.space.dim)
         blocks.append(value)
-    return State(tuple(blocks), tuple(b.junctions for b in dae.plan.blocks))
+    return tuple(blocks)
 
 
 def to_internal(dae: ReferenceDAE, state: State, which: Collection[int] | None = None) -> tuple[Array, ...]:

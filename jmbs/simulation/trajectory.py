@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import JointCoordinates
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of
 from jmbs.simulation.event_sample import sample
+from jmbs.simulation.state import Ending, State
 from jmbs.simulation.status import Status
 
 if TYPE_CHECKING:
@@ -95,6 +99,9 @@ class Trajectory(eqx.Module):
     samples is the one at the event, -1 where there was none: its time in `ts` is that of the event, and later samples
     and times are NaN; `event_which` (), which of `labels.events` it was, -1 where there was none. `event` is the sample
     itself.
+
+    `state(i)` is the state at a saved time, out of `saved` (T, ...); `ending`, where the run ended, is what
+    `simulate(model, after=trajectory)` goes on from.
     """
 
     ts: Float[Array, " T"]
@@ -134,6 +141,23 @@ class Trajectory(eqx.Module):
     event_time: Float[Array, ""] | None = None
     event_row: Int[Array, ""] | None = None
     event_which: Int[Array, ""] | None = None
+    saved: State | None = None
+    ending: Ending | None = None
+
+    def state(self, i: Any) -> State:
+        """The state at saved time number `i`, negative from the end, which may be traced; of each in a batch. To
+        rounding: `simulate(model, after=trajectory)` goes on exactly where the run ended.
+
+        Raises `ModelError` for a number that is none of a saved time.
+        """
+        if self.saved is None:
+            raise ModelError("state", "a trajectory without states", "one that simulate gave")
+        axis, count = self.ts.ndim - 1, self.ts.shape[-1]
+        if not is_traced(i):
+            number = np.asarray(i)
+            if number.dtype.kind not in "iu" or np.any((number < -count) | (number >= count)):
+                raise ModelError("state", f"sample {i!r}", f"a whole number from {-count} to {count - 1}")
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[(slice(None),) * axis + (i,)], self.saved)
 
     @property
     def event(self) -> Trajectory:

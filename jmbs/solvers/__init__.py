@@ -8,7 +8,7 @@ from jmbs.solvers.implicit_midpoint import ImplicitMidpoint
 from jmbs.solvers.methods import FIXED_STEP_ONLY, METHODS, base_method
 from jmbs.solvers.munthe_kaas import ChartInterpolation, LieTerm, Manifold, MuntheKaas
 from jmbs.solvers.rk4 import RK4
-from jmbs.solvers.stepping import Event, Problem, Run, Steps
+from jmbs.solvers.stepping import Event, Problem, Run, Steps, with_differentiable_stages
 
 __all__ = [
     "FIXED_STEP_ONLY",
@@ -28,5 +28,6 @@ __all__ = [
     "Steps",
     "base_method",
     "by_diffrax",
+    "with_differentiable_stages",
     "with_event",
 ]

@@ -81,11 +81,7 @@ class AdaptiveSteps(eqx.Module):
         end = last if stop is None else stop
 
         def going(carry: AdaptiveCarry) -> Bool[Array, ""]:
-            within = (carry.row < end) & (carry.accepted + carry.rejected < self.max_steps)
-            # The slope of the last state is that of the first stage of a step that leads nowhere.
-            within = within | (carry.fresh & (carry.row == last)) if slopes else within
-            within = within & (carry.result == diffrax.RESULTS.successful)
-            return within & ~carry.watch.found if isinstance(carry.watch, Watch) else within
+            return self.is_going(problem, carry, end)
 
         def rows(carry: AdaptiveCarry) -> tuple:
             return (carry.saved, carry.slopes) if slopes else (carry.saved,)
@@ -94,6 +90,14 @@ class AdaptiveSteps(eqx.Module):
         step = self._step(problem)
         after = eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
         return forward_only(after) if self.kind == "lax" else after
+
+    def is_going(self, problem: Problem, carry: AdaptiveCarry, end: Int[Array, ""] | int) -> Bool[Array, ""]:
+        """Whether a step is to be tried before the saved time of number `end`."""
+        within = (carry.row < end) & (carry.accepted + carry.rejected < self.max_steps)
+        # The slope of the last state is that of the first stage of a step that leads nowhere.
+        within = within | (carry.fresh & (carry.row == len(problem.times) - 1)) if problem.slopes else within
+        within = within & (carry.result == diffrax.RESULTS.successful)
+        return within & ~carry.watch.found if isinstance(carry.watch, Watch) else within
 
     def run(self, carry: AdaptiveCarry) -> Run:
         """See `Steps`."""
