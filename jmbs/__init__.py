@@ -17,6 +17,7 @@ if typing.TYPE_CHECKING:
         Estimator,
         Input,
         Multisine,
+        Optimiser,
         Parameter,
         Prior,
         Recording,
@@ -37,6 +38,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Multisine",
+    "Optimiser",
     "Parameter",
     "Prior",
     "Recording",
@@ -66,7 +68,19 @@ __all__ = [
 
 
 _IDENTIFICATION = (
-    *("BSpline", "Channel", "Estimator", "Input", "Multisine", "Parameter", "Prior", "Recording", "Sensor", "Study"),
+    *(
+        "BSpline",
+        "Channel",
+        "Estimator",
+        "Input",
+        "Multisine",
+        "Optimiser",
+        "Parameter",
+        "Prior",
+        "Recording",
+        "Sensor",
+        "Study",
+    ),
 )
 
 

@@ -117,16 +117,22 @@ class ProgressLines:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._first: tuple[int, float] | None = None
 
     def __call__(self, at: Any) -> None:
-        """Tells of an iteration: `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change`."""
-        change = getattr(at, "change", None)
+        """Tells of an iteration: `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change` and
+        how many are `left`."""
+        change, now = getattr(at, "change", None), time.monotonic()
+        first, begun = self._first = self._first or (at.iteration, now)
+        left = getattr(at, "left", None) if at.iteration > first else None
+        to_go = [] if left is None else [f"{left * (now - begun) / (at.iteration - first):.0f} s to go"]
         words = [
             f"iteration {at.iteration:3d}",
             f"cost per sample {at.cost_per_sample:.6g}",
             f"step {at.step:.2e}",
             *([] if change is None else [f"largest change {change:.2e}"]),
-            f"{time.monotonic() - self._started:.1f} s",
+            f"{now - self._started:.1f} s",
+            *to_go,
             *([f"horizon {at.stage} of {at.stages}"] if at.stages > 1 else []),
         ]
         print("  ".join(words), file=sys.stderr, flush=True)

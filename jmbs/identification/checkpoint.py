@@ -12,10 +12,11 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.files import replacing
-from jmbs.identification.estimation import Position
 from jmbs.identification.least_squares import Iterate
+from jmbs.identification.position import Position
 from jmbs.identification.problem import FitProblem
 
+MEMORY = "memory/"
 _NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "change")
 
 
@@ -57,6 +58,7 @@ def save(
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
             steps=np.array(steps),
+            **{f"{MEMORY}{name}": array for name, array in position.memory.items()},
         )
 
 
@@ -84,7 +86,8 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
             study, steps, windows = str(found["study"]), found["steps"].tolist(), found["windows"]
+            memory = {key.removeprefix(MEMORY): found[key] for key in found.files if key.startswith(MEMORY)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
-    return study, Position(stage, at, (iterations, evaluations), start, best, windows), refits, noise, steps
+    return study, Position(stage, at, (iterations, evaluations), start, best, windows, memory), refits, noise, steps

@@ -73,6 +73,9 @@ def shown_with_errors(
     **Arguments:** `problem`, with the recording's own unknowns; `seen`: these follow from its first part, else they are
     known, or those of the fit.
     """
+    if not solution.sensitivity.known:
+        shown = problem.predicted(experiment, local)
+        return {name: (values, np.full(len(values), np.nan)) for name, values in shown.items()}
     values, slopes = _shown(problem, experiment, local)
     rows = dict(zip(experiment.program.sensors, range(len(values)), strict=True))
     return {

@@ -34,15 +34,16 @@ class Estimate:
     """One unknown: values in its own `unit`, SI.
 
     **Arguments:** `estimate`, `start`; `kind`: `model`, `sensor`, `initial` or `tied`; `visible`: whether the data show
-    it, else `standard_error` and the 95 % `interval` are None; `at_bound`; `relative_to_prior`: standard error over
-    that of its prior, None without; `standard_error_robust`: where residuals are not white, the one that allows for it.
+    it (None: without a covariance, see `Fit`), else `standard_error` and the 95 % `interval` are None; `at_bound`;
+    `relative_to_prior`: standard error over that of its prior, None without; `standard_error_robust`: where residuals
+    are not white, the one that allows for it.
     """
 
     estimate: float
     start: float
     unit: str
     kind: str
-    visible: bool
+    visible: bool | None
     standard_error: float | None
     interval: tuple[float, float] | None
     at_bound: bool = False
@@ -56,7 +57,7 @@ class DerivedEstimate:
 
     estimate: float
     expression: str
-    visible: bool
+    visible: bool | None
     standard_error: float | None
     interval: tuple[float, float] | None
     standard_error_robust: float | None = None
@@ -147,7 +148,8 @@ class Fit:
     **Arguments:**
 
     - `parameters`: path to `Estimate`, in the order `order` of `covariance` and `correlation` (p, p), whose rows and
-      columns are NaN where an unknown is not visible; tied ones follow after them.
+      columns are NaN where an unknown is not visible; tied ones follow after them. Gradient descent of more than 100
+      unknowns gives no covariance: it, `correlation` and `singular_values` are empty then.
     - `scaling` (p,), `singular_values` (p,), `invisible_directions`: of the whitened Jacobian in scaled unknowns.
     - `noise`: by sensor, `given` (or None) and `estimated`; `samples`; `chi2_per_degree`.
     - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out;
