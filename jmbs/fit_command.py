@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 # What needs JAX is imported where it is used, as in the command line.
 from jmbs.errors import ModelError, printable
+from jmbs.studies import read_study
 
 if TYPE_CHECKING:
     from jmbs.identification import Check, Fit, Input, Profile, Recording, Study
@@ -60,15 +61,7 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
 
 
 def _read(args: argparse.Namespace) -> Study:
-    import jax
-
-    from jmbs import io
-
-    jax.config.update("jax_enable_x64", True)  # standard errors of small effects drown in the rounding of less
-    try:
-        study = io.load_study(args.config, args.set)
-    except OSError as error:
-        raise ModelError(str(args.config), error.strerror or str(error), "a study that can be read") from error
+    study = read_study(args.config, args.set)
     if args.cross_validate:
         study = dataclasses.replace(study, estimator=dataclasses.replace(study.estimator, cross_validation=True))
     return study

@@ -15,6 +15,7 @@ from jmbs.identification.channels import channels_beside
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
+from jmbs.identification.jump_findings import jump_findings
 from jmbs.identification.problem import Experiment, FitProblem, pose
 from jmbs.identification.result import ChannelFit, InvisibleDirection
 from jmbs.identification.sampling import sampling_findings
@@ -96,7 +97,8 @@ def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
         local = problem.local(experiment, x)
         predicted = problem.predicted(experiment, local)
         channels[experiment.recording.name] = channels_beside(problem, experiment, predicted, problem.noise)
-        findings += _steps(problem, experiment) + _beside_the_model(problem, experiment, predicted)
+        findings += _steps(problem, experiment) + jump_findings(experiment)
+        findings += _beside_the_model(problem, experiment, predicted)
         started, before = time.perf_counter(), problem.counts.simulations
         findings += sampling_findings(problem, experiment, local)
         if experiment.recording.role == "train":

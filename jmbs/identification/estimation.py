@@ -144,20 +144,25 @@ def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int
 
     With `pull` there are rows that hold coordinates near the start.
     """
-    horizons = {}
-    count = 0
+    horizons, count = horizons_of(problem, part)
+
+    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = problem.evaluate(x, horizons)
+        more, derivative = beliefs_of(problem, x, pull)
+        return np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
+
+    return evaluate, count
+
+
+def horizons_of(problem: FitProblem, part: float) -> tuple[dict[str, float], int]:
+    """By recording the end, s, of a `part` of it, and how many samples there are in these."""
+    horizons, count = {}, 0
     for experiment in problem.training:
         ts = np.asarray(experiment.recording.ts)
         end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
         horizons[experiment.recording.name] = end
         count += experiment.samples(end)
-
-    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = problem.evaluate(x, horizons)
-        more, derivative = _beliefs(problem, x, pull)
-        return np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
-
-    return evaluate, count
+    return horizons, count
 
 
 def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, int]:
@@ -167,13 +172,13 @@ def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, i
 
     def evaluate(z: np.ndarray) -> tuple[np.ndarray, Bordered]:
         residual, jacobian = windows.evaluate(z, gaps)
-        more, derivative = _beliefs(windows.problem, z[:p], pull=True)
+        more, derivative = beliefs_of(windows.problem, z[:p], pull=True)
         return np.concatenate([residual, more]), jacobian.with_rows(derivative)
 
     return evaluate, windows.samples
 
 
-def _beliefs(problem: FitProblem, x: np.ndarray, pull: bool) -> tuple[np.ndarray, np.ndarray]:
+def beliefs_of(problem: FitProblem, x: np.ndarray, pull: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows (m,) of priors, and with `pull` those that hold coordinates near the start; their derivative (m, p)."""
     residual, jacobian = prior_rows(problem.unknowns.blocks, x)
     if pull:

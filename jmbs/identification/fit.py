@@ -15,10 +15,11 @@ from jmbs.compiler import compile_clock
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
 from jmbs.identification.at_estimate import at_estimate
+from jmbs.identification.batched_starts import are_batched, first_stages
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.check import Check, check_fit
 from jmbs.identification.cross_validation import left_out_predictions, require_several
-from jmbs.identification.estimation import estimate
+from jmbs.identification.estimation import estimate, stages_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
 from jmbs.identification.held_out_findings import held_out_findings
@@ -136,17 +137,41 @@ class _Run:
     def to_the_end(self, position: Position) -> None:
         """All starts that are left, with one noise; from the best of them on with the noise of the residuals."""
         starts = self.problem.study.estimator.starts
+        if are_batched(self.problem) and position.start == 0:
+            position = self.at = self.side_by_side(position)
         while position.start < starts:
             position = self.at = estimate(self.problem, position, self.seen)
             before = iterations_before(position)
             best, following = better(position.best, position.iterate), position.start + 1
             if following < starts:
-                position = Position(0, Iterate(_start(self.problem, following)), before, following, best)
+                position = self.begun(following, position.waiting, before, best)
             else:
                 taken = before[0] - best.iterations, before[1] - best.evaluations
                 position = Position(position.stage, best, taken, following, best)
         self.at = position = estimate(self.problem, position, self.seen)
         self.settle(position)
+
+    def begun(
+        self, start: int, waiting: tuple[Position, ...], before: tuple[int, int], best: Iterate | None
+    ) -> Position:
+        """Where a start begins, or where it waits for its last stage."""
+        if not waiting:
+            return Position(0, Iterate(_start(self.problem, start)), before, start, best)
+        own = waiting[start]
+        counted = before[0] + own.before[0], before[1] + own.before[1]
+        return dataclasses.replace(own, before=counted, best=best, waiting=waiting)
+
+    def side_by_side(self, position: Position) -> Position:
+        """The first start before its last stage, with the others waiting there."""
+        waiting = position.waiting
+        if not waiting:
+            others = range(1, self.problem.study.estimator.starts)
+            waiting = (position, *(Position(0, Iterate(_start(self.problem, k)), start=k) for k in others))
+        last = len(stages_of(self.problem.study.estimator)) - 1
+        if position.stage == last and all(one.stage == last for one in waiting):
+            return position
+        waiting = first_stages(self.problem, waiting, self.seen)
+        return dataclasses.replace(waiting[0], waiting=waiting)
 
     def settle(self, position: Position) -> None:
         """Goes on until the estimated noise is that of the residuals, of a fit with just that noise, and steps follow

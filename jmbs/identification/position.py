@@ -30,7 +30,7 @@ class Position:
     """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
     of the stages `before`, which `start` it is, and the `best` end of those before; `windows` (k,): coordinates of the
     states at windows' starts, empty before the first stage that has them; `memory`: what gradient descent goes on from,
-    whose `iterate` is the best so far."""
+    whose `iterate` is the best so far; `waiting`: where each start is whose first stages are taken side by side."""
 
     stage: int
     iterate: Iterate
@@ -39,6 +39,7 @@ class Position:
     best: Iterate | None = None
     windows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     memory: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    waiting: tuple[Position, ...] = ()
 
 
 def iterations_before(position: Position) -> tuple[int, int]:

@@ -74,7 +74,8 @@ class InvisibleDirection:
 
 @dataclasses.dataclass(frozen=True)
 class ChannelFit:
-    """One channel of a recording beside the model: (n,) each, SI; `noise` is the standard deviation of a sample.
+    """One channel of a recording beside the model: (n,) each, SI; `noise` is the standard deviation of a sample, `unit`
+    that of all these.
 
     Samples that were missing are left out.
     """
@@ -83,6 +84,7 @@ class ChannelFit:
     measured: np.ndarray
     predicted: np.ndarray
     noise: np.ndarray
+    unit: str = ""
 
     @property
     def residual(self) -> np.ndarray:
@@ -204,7 +206,8 @@ class Fit:
 
         The recording brings its inputs, `set` and model. With channels, its own unknowns (initial values) are estimated
         from their first part (`test_window`), as of a held-out recording; without, they are the model's. One that was
-        fitted keeps those of the fit. Raises `ModelError`.
+        fitted keeps those of the fit. After inverse dynamics, whose recordings bring the angle of each joint, it is all
+        torques, and the channels it has, along the motion that these tell. Raises `ModelError`.
         """
         from jmbs.identification.predictions import predict_recording
 

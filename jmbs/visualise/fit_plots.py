@@ -149,6 +149,7 @@ def singular_values_figure(fit: Fit | Check) -> Figure:
         ax.legend(fontsize=8)
     ax.set_yscale("log")
     ax.set_xlabel("direction", fontsize=8)
+    ax.set_ylabel("singular value", fontsize=8)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     titled(ax, "singular values of the scaled Jacobian")
     finish(ax)
@@ -170,6 +171,7 @@ def data_and_model(ax: Axes, one: ChannelFit, model: str = "fitted model") -> No
     every = thinned(one.ts.size)
     ax.plot(one.ts[every], one.measured[every], ".", color=DATA, markersize=2.5, label="measured")
     ax.plot(one.ts[every], one.predicted[every], "-", color=MODEL, linewidth=1.1, label=model)
+    ax.set_ylabel(one.unit, fontsize=8)
     finish(ax)
 
 
@@ -179,6 +181,7 @@ def _residual(ax: Axes, one: ChannelFit) -> None:
     ax.fill_between(ts, -band, band, color=NOISE, alpha=0.5, linewidth=0)
     ax.plot(ts, one.residual[every], ".", color="0.2", markersize=2.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
+    ax.set_ylabel(f"residual ({one.unit})" if one.unit else "residual", fontsize=8)
     finish(ax)
 
 

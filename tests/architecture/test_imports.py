@@ -16,7 +16,7 @@ LAYERS = (
     ("cli",),
     ("running", "fit_command", "design_command"),
     ("",),
-    ("fitting",),
+    ("fitting", "studies"),
     ("io", "visualise"),
     ("identification",),
     ("simulation",),
