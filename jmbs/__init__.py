@@ -28,6 +28,7 @@ if typing.TYPE_CHECKING:
         Estimator,
         Input,
         Multisine,
+        Optimiser,
         Parameter,
         Prior,
         Recording,
@@ -50,6 +51,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Multisine",
+    "Optimiser",
     "Parameter",
     "Prior",
     "Recording",
@@ -82,7 +84,19 @@ __all__ = [
 
 
 _IDENTIFICATION = (
-    *("BSpline", "Channel", "Estimator", "Input", "Multisine", "Parameter", "Prior", "Recording", "Sensor", "Study"),
+    *(
+        "BSpline",
+        "Channel",
+        "Estimator",
+        "Input",
+        "Multisine",
+        "Optimiser",
+        "Parameter",
+        "Prior",
+        "Recording",
+        "Sensor",
+        "Study",
+    ),
 )
 
 

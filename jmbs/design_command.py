@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 # What needs JAX is imported where it is used, as in the command line.
 from jmbs.errors import ModelError
+from jmbs.studies import read_study
 
 if TYPE_CHECKING:
     from jmbs.identification import DesignProgress, ExcitationDesign, Study
@@ -27,7 +28,7 @@ def design_command(args: argparse.Namespace, complain: Callable[[str], None]) ->
     if args.out is not None:
         check_directory(args.out, args.force, files)
     with waiting("reading the study and its recordings"):
-        study = _read(args)
+        study = read_study(args.config, args.set)
     if study.design is None:
         raise ModelError("design", "nothing", "the experiment to be designed: inputs, limits, criterion")
     for finding in study.findings:
@@ -40,18 +41,6 @@ def design_command(args: argparse.Namespace, complain: Callable[[str], None]) ->
     print(found.summary())
     print(f"\n{folder}: {', '.join(str(file.relative_to(folder)) for file in written)}")
     return DONE
-
-
-def _read(args: argparse.Namespace) -> Study:
-    import jax
-
-    from jmbs import io
-
-    jax.config.update("jax_enable_x64", True)  # standard errors of small effects drown in the rounding of less
-    try:
-        return io.load_study(args.config, args.set)
-    except OSError as error:
-        raise ModelError(str(args.config), error.strerror or str(error), "a study that can be read") from error
 
 
 def _design(study: Study) -> ExcitationDesign:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 # What needs JAX is imported where it is used, as in the command line.
 from jmbs.errors import ModelError, printable
+from jmbs.studies import read_study
 
 if TYPE_CHECKING:
     from jmbs.identification import Check, Fit, Input, Profile, Recording, Study
@@ -60,15 +61,7 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
 
 
 def _read(args: argparse.Namespace) -> Study:
-    import jax
-
-    from jmbs import io
-
-    jax.config.update("jax_enable_x64", True)  # standard errors of small effects drown in the rounding of less
-    try:
-        study = io.load_study(args.config, args.set)
-    except OSError as error:
-        raise ModelError(str(args.config), error.strerror or str(error), "a study that can be read") from error
+    study = read_study(args.config, args.set)
     if args.cross_validate:
         study = dataclasses.replace(study, estimator=dataclasses.replace(study.estimator, cross_validation=True))
     return study
@@ -117,16 +110,22 @@ class ProgressLines:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
+        self._first: tuple[int, float] | None = None
 
     def __call__(self, at: Any) -> None:
-        """Tells of an iteration: `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change`."""
-        change = getattr(at, "change", None)
+        """Tells of an iteration: `stage` of `stages`, `iteration`, `cost_per_sample`, `step` and perhaps `change` and
+        how many are `left`."""
+        change, now = getattr(at, "change", None), time.monotonic()
+        first, begun = self._first = self._first or (at.iteration, now)
+        left = getattr(at, "left", None) if at.iteration > first else None
+        to_go = [] if left is None else [f"{left * (now - begun) / (at.iteration - first):.0f} s to go"]
         words = [
             f"iteration {at.iteration:3d}",
             f"cost per sample {at.cost_per_sample:.6g}",
             f"step {at.step:.2e}",
             *([] if change is None else [f"largest change {change:.2e}"]),
-            f"{time.monotonic() - self._started:.1f} s",
+            f"{now - self._started:.1f} s",
+            *to_go,
             *([f"horizon {at.stage} of {at.stages}"] if at.stages > 1 else []),
         ]
         print("  ".join(words), file=sys.stderr, flush=True)

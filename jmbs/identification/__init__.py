@@ -16,7 +16,6 @@ from jmbs.identification.design_limits import Reach, check_excitation
 from jmbs.identification.design_record import design_record, design_summary
 from jmbs.identification.design_result import ExcitationDesign, Expectation, InputTable
 from jmbs.identification.design_search import DesignProgress
-from jmbs.identification.estimation import Progress
 from jmbs.identification.excitation import Basis, BSpline, Excitation, Multisine
 from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.findings import Finding
@@ -31,6 +30,7 @@ from jmbs.identification.fit_table import (
     interval_text,
     number_text,
 )
+from jmbs.identification.optimiser import Optimiser
 from jmbs.identification.output_names import OutputName, parse_index, parse_output
 from jmbs.identification.parameter_paths import (
     ParameterPath,
@@ -42,6 +42,7 @@ from jmbs.identification.parameter_paths import (
     taken_already,
 )
 from jmbs.identification.places import Place, place_of, unit_of, value_at, with_places
+from jmbs.identification.position import Progress
 from jmbs.identification.predictions import PredictedChannel
 from jmbs.identification.profiles import Profile
 from jmbs.identification.residual_function import Residual, residual_function
@@ -78,6 +79,7 @@ __all__ = [
     "Fit",
     "Input",
     "InvisibleDirection",
+    "Optimiser",
     "OutputName",
     "Parameter",
     "PredictedChannel",

@@ -24,5 +24,5 @@ def channels_beside(
         values = samples(recording, name)
         seen = np.isfinite(values)
         own = np.broadcast_to(deviation, values.shape)[seen]
-        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], own)
+        found[name] = ChannelFit(ts[seen], values[seen], predicted[name][seen], own, experiment.outputs[name].unit)
     return found

@@ -15,17 +15,19 @@ from jmbs.identification.channels import channels_beside
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
+from jmbs.identification.jump_findings import jump_findings
 from jmbs.identification.problem import Experiment, FitProblem, pose
 from jmbs.identification.result import ChannelFit, InvisibleDirection
 from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
-from jmbs.identification.trust import estimates_of, invisible_directions, sensitivity_of
+from jmbs.identification.trust import estimates_of, has_errors, invisible_directions, sensitivity_of
 from jmbs.identification.unknowns import coordinate_names, samples, starts_of, unknowns_of
 
-TANGENT = 0.6
-"""Of a run, what the derivative by each unknown adds to it: only for what a fit is expected to take."""
+TANGENT, GRADIENT = 0.6, 5.0
+"""Of a run, what the derivative by each unknown adds to it, and what a gradient and a cost take: only for what a fit is
+expected to take."""
 
 
 class Sensitivities(NamedTuple):
@@ -95,16 +97,22 @@ def _at_start(problem: FitProblem, findings: list[Finding]) -> Check:
         local = problem.local(experiment, x)
         predicted = problem.predicted(experiment, local)
         channels[experiment.recording.name] = channels_beside(problem, experiment, predicted, problem.noise)
-        findings += _steps(problem, experiment) + _beside_the_model(problem, experiment, predicted)
+        findings += _steps(problem, experiment) + jump_findings(experiment)
+        findings += _beside_the_model(problem, experiment, predicted)
         started, before = time.perf_counter(), problem.counts.simulations
         findings += sampling_findings(problem, experiment, local)
         if experiment.recording.role == "train":
             runs = problem.counts.simulations - before
             run = (time.perf_counter() - started) / runs if runs else math.nan
-            seconds += run * (1 + TANGENT * len(local))
+            by_gradients = problem.study.estimator.method == "gradient_descent"
+            seconds += run * (GRADIENT if by_gradients else 1 + TANGENT * len(local))
     check = Check((), problem=problem, channels=channels)
     if math.isfinite(seconds):
         check = dataclasses.replace(check, expected_seconds=seconds * evaluations_expected(problem.study.estimator))
+    if not has_errors(problem):
+        message = f"{len(x)} unknowns by gradient descent: no Jacobian is worked out, so no covariance follows"
+        findings.append(Finding("no_covariance", "warning", f"{message}, nor what the data cannot show"))
+        return dataclasses.replace(check, findings=tuple(findings))
     residual, jacobian = rows_of(problem, 1.0, pull=False)[0](x)
     if not (np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian))):
         message = "the model at the start does not come to the end of each recording; a growing horizon may still do"

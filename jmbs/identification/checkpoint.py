@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
@@ -12,10 +13,11 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.files import replacing
-from jmbs.identification.estimation import Position
 from jmbs.identification.least_squares import Iterate
+from jmbs.identification.position import Position
 from jmbs.identification.problem import FitProblem
 
+MEMORY = "memory/"
 _NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "change")
 
 
@@ -41,7 +43,7 @@ def save(
     file: Path, problem: FitProblem, position: Position, refits: int, noise: dict[str, float], steps: list[float]
 ) -> None:
     """Writes where a fit is, whole or not at all."""
-    at, best = position.iterate, position.best
+    at, best, waiting = position.iterate, position.best, position.waiting
     with replacing(file) as partial, partial.open("wb") as stream:
         np.savez(
             stream,
@@ -57,6 +59,11 @@ def save(
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
             steps=np.array(steps),
+            waiting_x=np.array([one.iterate.x for one in waiting]),
+            waiting=np.array([_numbers(one.iterate) for one in waiting]),
+            waiting_stopped=np.array([one.iterate.stopped for one in waiting], str),
+            waiting_stage=np.array([[one.stage, *one.before, one.start] for one in waiting]),
+            **{f"{MEMORY}{name}": array for name, array in position.memory.items()},
         )
 
 
@@ -68,6 +75,15 @@ def _iterate(x: np.ndarray, numbers: np.ndarray, stopped: str) -> Iterate:
     damping, grows, taken, tries, cost, step, change = numbers.tolist()
     damping = None if np.isnan(damping) else damping
     return Iterate(x, damping, grows, int(taken), int(tries), cost, step, change, stopped)
+
+
+def _waiting(found: Mapping[str, np.ndarray]) -> tuple[Position, ...]:
+    rows = zip(*(found[f"waiting{key}"] for key in ("_x", "", "_stopped", "_stage")), strict=True)
+    positions = []
+    for x, numbers, stopped, (stage, iterations, evaluations, start) in rows:
+        at = _iterate(x, numbers, str(stopped))
+        positions.append(Position(int(stage), at, (int(iterations), int(evaluations)), int(start)))
+    return tuple(positions)
 
 
 def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]:
@@ -84,7 +100,15 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]
             stage, iterations, evaluations, start, refits = (int(i) for i in found["stage"])
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
             study, steps, windows = str(found["study"]), found["steps"].tolist(), found["windows"]
+            waiting = _waiting(found)
+            memory = {key.removeprefix(MEMORY): found[key] for key in found.files if key.startswith(MEMORY)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
         raise ModelError("checkpoint", f"{file.name}: {error}", wanted) from None
-    return study, Position(stage, at, (iterations, evaluations), start, best, windows), refits, noise, steps
+    return (
+        study,
+        Position(stage, at, (iterations, evaluations), start, best, windows, memory, waiting),
+        refits,
+        noise,
+        steps,
+    )

@@ -17,7 +17,11 @@ from jmbs.identification.unknowns import Unknowns
 
 
 def require_several(study: Study) -> None:
-    """Raises `ModelError` where a study asks for cross-validation and has one recording to be fitted."""
+    """Raises `ModelError` where a study asks for cross-validation and has one recording to be fitted, or descends along
+    gradients."""
+    if study.estimator.cross_validation and study.estimator.method == "gradient_descent":
+        wanted = "one of the other methods, or recordings of role test"
+        raise ModelError("estimator/cross_validation", "method gradient_descent", wanted)
     count = sum(recording.role == "train" for recording in study.data)
     if study.estimator.cross_validation and count < 2:
         wanted = "two recordings of role train or more, of which each is left out once"

@@ -10,8 +10,10 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.bordered import Bordered
+from jmbs.identification.gradient_descent import descend
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
 from jmbs.identification.multiple_shooting import MultipleShooting
+from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
@@ -28,38 +30,11 @@ GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
 """What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""
 GAPS_TOLERANCE = 1e-9
 """Of these stages: gaps that are left are larger for the next one."""
-METHODS = ("shooting", "multiple_shooting", "inverse_dynamics")
+METHODS = ("shooting", "multiple_shooting", "gradient_descent", "inverse_dynamics")
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 0.3
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
 beside any sample, and keeps what is not yet seen where it was."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """What is shown of an iteration: `stage` of `stages`, `iteration` of all stages, cost per sample (squared residuals
-    over standard deviations), how long the `step` was, and the largest `change` of a coordinate."""
-
-    stage: int
-    stages: int
-    iteration: int
-    cost_per_sample: float
-    step: float
-    change: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Position:
-    """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
-    of the stages `before`, which `start` it is, and the `best` end of those before; `windows` (k,): coordinates of the
-    states at windows' starts, empty before the first stage that has them."""
-
-    stage: int
-    iterate: Iterate
-    before: tuple[int, int] = (0, 0)
-    start: int = 0
-    best: Iterate | None = None
-    windows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,12 +45,6 @@ class Stage:
     gaps: float | None = None
 
 
-def iterations_before(position: Position) -> tuple[int, int]:
-    """Iterations and evaluations of all stages, with the one at hand."""
-    iterate = position.iterate
-    return position.before[0] + iterate.iterations, position.before[1] + iterate.evaluations
-
-
 def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
     """The stages, of which the last looks at the whole of each recording in one run. Raises `ModelError` for what is
     not there."""
@@ -83,6 +52,8 @@ def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
         raise ModelError("estimator/method", repr(estimator.method), f"one of {', '.join(METHODS)}")
     if estimator.loss not in LOSSES:
         raise ModelError("estimator/loss", repr(estimator.loss), f"one of {', '.join(LOSSES)}")
+    if estimator.method == "gradient_descent":
+        return (Stage(1.0),)
     if estimator.method == "inverse_dynamics":
         if estimator.loss != "squares":
             raise ModelError("estimator/loss", repr(estimator.loss), "squares, where the motion is estimated along")
@@ -108,7 +79,9 @@ def limits_of(estimator: Estimator, blocks: Sequence[Unknown]) -> Limits:
 
 
 def evaluations_expected(estimator: Estimator) -> int:
-    """How many residuals with Jacobian a fit will about take."""
+    """How many residuals with Jacobian, or passes along gradients, a fit will about take."""
+    if estimator.method == "gradient_descent":
+        return estimator.max_iterations * estimator.starts
     return USUAL_EVALUATIONS * len(stages_of(estimator)) * estimator.starts
 
 
@@ -120,6 +93,8 @@ def estimate(
     """Goes on from a position to the end of the last stage; `seen` is called after each iteration."""
     estimator = problem.study.estimator
     stages = stages_of(estimator)
+    if estimator.method == "gradient_descent":
+        return descend(problem, position, seen)
     bounds = bounds_of(problem.unknowns.blocks)
     p, windows = len(problem.unknowns.first), None
     while True:
@@ -169,20 +144,25 @@ def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int
 
     With `pull` there are rows that hold coordinates near the start.
     """
-    horizons = {}
-    count = 0
+    horizons, count = horizons_of(problem, part)
+
+    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residual, jacobian = problem.evaluate(x, horizons)
+        more, derivative = beliefs_of(problem, x, pull)
+        return np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
+
+    return evaluate, count
+
+
+def horizons_of(problem: FitProblem, part: float) -> tuple[dict[str, float], int]:
+    """By recording the end, s, of a `part` of it, and how many samples there are in these."""
+    horizons, count = {}, 0
     for experiment in problem.training:
         ts = np.asarray(experiment.recording.ts)
         end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
         horizons[experiment.recording.name] = end
         count += experiment.samples(end)
-
-    def evaluate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        residual, jacobian = problem.evaluate(x, horizons)
-        more, derivative = _beliefs(problem, x, pull)
-        return np.concatenate([residual, more]), np.concatenate([jacobian, derivative])
-
-    return evaluate, count
+    return horizons, count
 
 
 def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, int]:
@@ -192,13 +172,13 @@ def rows_of_windows(windows: MultipleShooting, gaps: float) -> tuple[Evaluate, i
 
     def evaluate(z: np.ndarray) -> tuple[np.ndarray, Bordered]:
         residual, jacobian = windows.evaluate(z, gaps)
-        more, derivative = _beliefs(windows.problem, z[:p], pull=True)
+        more, derivative = beliefs_of(windows.problem, z[:p], pull=True)
         return np.concatenate([residual, more]), jacobian.with_rows(derivative)
 
     return evaluate, windows.samples
 
 
-def _beliefs(problem: FitProblem, x: np.ndarray, pull: bool) -> tuple[np.ndarray, np.ndarray]:
+def beliefs_of(problem: FitProblem, x: np.ndarray, pull: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows (m,) of priors, and with `pull` those that hold coordinates near the start; their derivative (m, p)."""
     residual, jacobian = prior_rows(problem.unknowns.blocks, x)
     if pull:

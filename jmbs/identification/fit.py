@@ -14,16 +14,18 @@ import numpy as np
 from jmbs.compiler import compile_clock
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
+from jmbs.identification.at_estimate import at_estimate
+from jmbs.identification.batched_starts import are_batched, first_stages
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.check import Check, check_fit
 from jmbs.identification.cross_validation import left_out_predictions, require_several
-from jmbs.identification.estimation import Position, Progress, estimate, iterations_before, rows_of
+from jmbs.identification.estimation import estimate, stages_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
 from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
+from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem, noise_given, of_steps, pose, with_steps
 from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
@@ -37,7 +39,6 @@ from jmbs.identification.trust import (
     invisible_directions,
     quantile_of,
     robust_sensitivity,
-    sensitivity_of,
     with_robust_errors,
 )
 from jmbs.identification.unknowns import samples
@@ -136,22 +137,48 @@ class _Run:
     def to_the_end(self, position: Position) -> None:
         """All starts that are left, with one noise; from the best of them on with the noise of the residuals."""
         starts = self.problem.study.estimator.starts
+        if are_batched(self.problem) and position.start == 0:
+            position = self.at = self.side_by_side(position)
         while position.start < starts:
             position = self.at = estimate(self.problem, position, self.seen)
             before = iterations_before(position)
             best, following = better(position.best, position.iterate), position.start + 1
             if following < starts:
-                position = Position(0, Iterate(_start(self.problem, following)), before, following, best)
+                position = self.begun(following, position.waiting, before, best)
             else:
                 taken = before[0] - best.iterations, before[1] - best.evaluations
                 position = Position(position.stage, best, taken, following, best)
         self.at = position = estimate(self.problem, position, self.seen)
         self.settle(position)
 
+    def begun(
+        self, start: int, waiting: tuple[Position, ...], before: tuple[int, int], best: Iterate | None
+    ) -> Position:
+        """Where a start begins, or where it waits for its last stage."""
+        if not waiting:
+            return Position(0, Iterate(_start(self.problem, start)), before, start, best)
+        own = waiting[start]
+        counted = before[0] + own.before[0], before[1] + own.before[1]
+        return dataclasses.replace(own, before=counted, best=best, waiting=waiting)
+
+    def side_by_side(self, position: Position) -> Position:
+        """The first start before its last stage, with the others waiting there."""
+        waiting = position.waiting
+        if not waiting:
+            others = range(1, self.problem.study.estimator.starts)
+            waiting = (position, *(Position(0, Iterate(_start(self.problem, k)), start=k) for k in others))
+        last = len(stages_of(self.problem.study.estimator)) - 1
+        if position.stage == last and all(one.stage == last for one in waiting):
+            return position
+        waiting = first_stages(self.problem, waiting, self.seen)
+        return dataclasses.replace(waiting[0], waiting=waiting)
+
     def settle(self, position: Position) -> None:
         """Goes on until the estimated noise is that of the residuals, of a fit with just that noise, and steps follow
         the fitted motion, which may be livelier than that at the start."""
-        while self.refits < MOST_REFITS and position.iterate.stopped == "converged":
+        by_gradients = self.problem.study.estimator.method == "gradient_descent"
+        settled = ("converged", "limit") if by_gradients else ("converged",)
+        while self.refits < MOST_REFITS and position.iterate.stopped in settled:
             steps = self.problem.steps()
             finer = with_steps(self.problem, position.iterate.x, steps)
             shorter = any(step < steps[name] for name, step in finer.steps().items())
@@ -163,6 +190,8 @@ class _Run:
                 break
             self.refits += 1
             self.take(noise)
+            if by_gradients:
+                break  # one course of its learning rate is enough
             again = Iterate(position.iterate.x, position.iterate.damping)
             position = dataclasses.replace(position, iterate=again, before=iterations_before(position))
             position = self.at = estimate(self.problem, position, self.seen)
@@ -239,20 +268,13 @@ def _judged(run: _Run, check: Check) -> Fit:
     if run.interrupted and position.best is not None:
         position = run.at = dataclasses.replace(position, iterate=position.best)
     x, study = position.iterate.x, problem.study
-    evaluate, count = rows_of(problem, 1.0, pull=False)
-    residual, jacobian = evaluate(x)
-    sound = bool(np.all(np.isfinite(residual)) and np.all(np.isfinite(jacobian)))
-    if not sound:
-        residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
-    found = sensitivity_of(problem, x, jacobian)
-    taken = sum(sum(channels.values()) for channels in problem.nuisances(x).values()) if sound else 0.0
-    degrees = max(count - int(np.sum(~found.invisible)) - round(taken), 1)
-    priors = prior_rows(problem.unknowns.blocks, x)[0]
-    chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
+    residual, jacobian, found, sound, count, degrees, chi2 = at_estimate(problem, x)
     parameters = estimates_of(problem, found, x, degrees)
-    covariance = found.slopes @ found.covariance @ found.slopes.T
-    hidden = np.array([not parameters[name].visible for name in found.names], bool)
-    covariance[hidden, :] = covariance[:, hidden] = np.nan
+    covariance = np.zeros((0, 0))
+    if found.known:
+        covariance = found.slopes @ found.covariance @ found.slopes.T
+        hidden = np.array([not parameters[name].visible for name in found.names], bool)
+        covariance[hidden, :] = covariance[:, hidden] = np.nan
     directions = invisible_directions(found) if sound else ()
     # What the data do not show was said of the start; here it is said of the estimate.
     warnings = [f for f in check.findings if f.code != "invisible_direction"] if sound else [*check.findings]
@@ -279,7 +301,8 @@ def _judged(run: _Run, check: Check) -> Fit:
         if sound and not trained:
             warnings += held_out_findings(solution, experiment, local, shown)
     derived = derived_of(problem, found, x, degrees)
-    if sound and _is_coloured(channels, chi2, count) and study.estimator.loss == "squares":
+    white = not _is_coloured(channels, chi2, count) or study.estimator.loss != "squares"
+    if sound and found.known and not white:
         robust = robust_sensitivity(problem, found, residual, jacobian)
         parameters = with_robust_errors(parameters, estimates_of(problem, robust, x, degrees))
         derived = with_robust_errors(derived, derived_of(problem, robust, x, degrees))

@@ -41,7 +41,8 @@ def fit_dataset(fit: Fit) -> xr.Dataset:
     ends = [(np.nan, np.nan) if one.interval is None else one.interval for one in unknowns]
     data["interval"] = (("parameter", "end"), np.reshape(np.array(ends, float), (-1, 2)))
     for name in ("covariance", "correlation"):
-        data[name] = (("free", "free_"), np.asarray(getattr(fit, name)))
+        matrix = np.asarray(getattr(fit, name))
+        data[name] = (("free", "free_"), matrix if matrix.size else np.full([len(fit.order)] * 2, np.nan))
     data["scaling"] = ("free", np.asarray(fit.scaling))
     data["singular_values"] = ("direction", np.asarray(fit.singular_values))
     rows = list(channel_rows(fit))

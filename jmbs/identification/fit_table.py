@@ -78,7 +78,7 @@ def interval_text(interval: tuple[float, float] | None) -> str:
 
 def error_text(estimate: Estimate | DerivedEstimate) -> str:
     """The standard error in two digits, or that the data do not show the value."""
-    if not estimate.visible:
+    if estimate.visible is False:
         return "not visible"
     return "-" if estimate.standard_error is None else f"{estimate.standard_error:.2g}"
 

@@ -6,7 +6,7 @@ The state is small and decides all that follows, so a run that was stopped goes 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -61,15 +61,34 @@ class Limits:
 def minimise(evaluate: Evaluate, iterate: Iterate, limits: Limits, seen: Callable[[Iterate], None]) -> Iterate:
     """Iterations until one of them stops; `seen` is called with each. A first point that is not finite is `stuck`, and
     one that has stopped already stays."""
+    return driven(search(iterate, limits, seen), evaluate)
+
+
+Search = Generator[np.ndarray, tuple[np.ndarray, Any], Iterate]
+"""A search that yields vectors and is sent the residual and Jacobian at each; what it returns is where it stopped."""
+
+
+def driven(asking: Search, evaluate: Evaluate) -> Iterate:
+    """A search to its end."""
+    try:
+        asked = next(asking)
+        while True:
+            asked = asking.send(evaluate(asked))
+    except StopIteration as end:
+        return end.value
+
+
+def search(iterate: Iterate, limits: Limits, seen: Callable[[Iterate], None]) -> Search:
+    """See `minimise`."""
     if iterate.stopped:
         return iterate
-    residual, jacobian = evaluate(iterate.x)
+    residual, jacobian = yield iterate.x
     iterate = dataclasses.replace(iterate, evaluations=iterate.evaluations + 1)
     if not _is_finite(residual, jacobian):
         return dataclasses.replace(iterate, stopped="stuck")
     iterate = dataclasses.replace(iterate, cost=robust_cost(residual, limits))
     while not iterate.stopped:
-        iterate, residual, jacobian = _iteration(evaluate, iterate, residual, jacobian, limits)
+        iterate, residual, jacobian = yield from _iteration(iterate, residual, jacobian, limits)
         seen(iterate)
     return iterate
 
@@ -135,8 +154,8 @@ def _is_finite(residual: np.ndarray, jacobian: Any) -> bool:
 
 
 def _iteration(
-    evaluate: Evaluate, at: Iterate, residual: np.ndarray, jacobian: Any, limits: Limits
-) -> tuple[Iterate, np.ndarray, Any]:
+    at: Iterate, residual: np.ndarray, jacobian: Any, limits: Limits
+) -> Generator[np.ndarray, tuple[np.ndarray, Any], tuple[Iterate, np.ndarray, Any]]:
     """One step that lowers the cost, with as many tries as it takes."""
     if isinstance(jacobian, Bordered):
         near = _BorderedQuadratic(at.x, residual, jacobian, limits)
@@ -154,7 +173,7 @@ def _iteration(
         x = np.clip(at.x + step, limits.lower, limits.upper)
         foreseen = near.gain(step)
         if foreseen > 0 and np.any(x != at.x):
-            tried, derivative = evaluate(x)
+            tried, derivative = yield x
             evaluations += 1
             cost = robust_cost(tried, limits) if _is_finite(tried, derivative) else np.inf
             gained = (at.cost - cost) / foreseen

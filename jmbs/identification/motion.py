@@ -80,6 +80,19 @@ class MotionProgram:
         guides = jnp.asarray([float(measured.order != TORQUE) for measured in self.measured], member.times.dtype)
         return dataclasses.replace(member, guides=guides)
 
+    def predicted(
+        self, member: MotionMember, local: Float[Array, " p"]
+    ) -> tuple[Float[Array, "c n"], Float[Array, "c n p"], Float[Array, "c n"]]:
+        """What sensors show along the curve that coordinates and rates tell, its derivative by the unknowns, and its
+        standard deviation by the noise of these samples; NaN where a sample of a coordinate or rate is missing."""
+        torque = (member.guides == 0)[:, None]
+        weights = jnp.where(torque, 1.0, member.weights)
+        bare = dataclasses.replace(member, weights=weights, measured=jnp.where(torque, 0.0, member.measured))
+        curve = _curve(self, bare, local)
+        slopes = _evaluated(self, bare, local, jnp.asarray(jnp.inf, local.dtype), curve)[1]
+        deviation = jnp.where(weights > 0, 1.0 / weights, jnp.nan)
+        return curve.shown, slopes * deviation[..., None], jnp.sqrt(_spread(curve)) * deviation
+
     def whitened(
         self, member: MotionMember, local: Float[Array, " p"], horizon: Array, adjoint: str = "forward"
     ) -> Float[Array, "c n"]:
@@ -260,15 +273,20 @@ def whitened_along(
     return jnp.where(member.times <= horizon, residual - curve.derivatives @ change, 0.0)
 
 
+def spread_of(curve: Curve) -> Float[Array, "c n"]:
+    """The variance of what sensors show along a curve, of which its samples tell, over that of the noise; pure."""
+    rows = curve.derivatives.reshape(-1, len(curve.normal))
+    return jnp.sum(rows.T * solve_definite(curve.normal, rows.T), axis=0).reshape(curve.shown.shape)
+
+
 def taken_by(member: MotionMember, curve: Curve) -> Float[Array, " c"]:
     """How many degrees of freedom of each channel's samples a curve takes; pure."""
-    rows = curve.derivatives.reshape(-1, len(curve.normal))
-    spread = jnp.sum(rows.T * solve_definite(curve.normal, rows.T), axis=0)
-    return member.guides * jnp.sum(spread.reshape(curve.shown.shape), axis=1)
+    return member.guides * jnp.sum(spread_of(curve), axis=1)
 
 
 _curve = quick_to_compile(curve_of, repeated=True)
 _taken = eqx.filter_jit(taken_by)
+_spread = eqx.filter_jit(spread_of)
 
 
 @quick_to_compile(repeated=True)

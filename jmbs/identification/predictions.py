@@ -11,7 +11,8 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.held_out import held_out_local, window_rows
 from jmbs.identification.least_squares import visible_directions
-from jmbs.identification.motion_problem import is_by_motion
+from jmbs.identification.motion import MotionProgram
+from jmbs.identification.motion_problem import driven, is_by_motion
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.problem import (
@@ -73,6 +74,11 @@ def shown_with_errors(
     **Arguments:** `problem`, with the recording's own unknowns; `seen`: these follow from its first part, else they are
     known, or those of the fit.
     """
+    if isinstance(experiment.program, MotionProgram):
+        return _along_motion(solution, problem, experiment, local, seen)
+    if not solution.sensitivity.known:
+        shown = problem.predicted(experiment, local)
+        return {name: (values, np.full(len(values), np.nan)) for name, values in shown.items()}
     values, slopes = _shown(problem, experiment, local)
     rows = dict(zip(experiment.program.sensors, range(len(values)), strict=True))
     return {
@@ -89,9 +95,6 @@ def _ready(solution: Solution, recording: Recording, fitted: bool) -> tuple[FitP
     """The recording as an experiment of all sensors that its model has, and the problem with it."""
     refuse_recording(recording)
     problem, seen = solution.problem, _is_seen(recording)
-    if is_by_motion(problem.study):
-        found, wanted = "a fit by inverse dynamics", "one by shooting; recordings of role test show predicted torques"
-        raise ModelError(f"recordings/{recording.name}", found, wanted)
     others = tuple(r for r in problem.study.data if r.name != recording.name)
     study = dataclasses.replace(problem.study, data=(dataclasses.replace(recording, role="test"),))
     model = recording_models(study)[recording.name]
@@ -105,11 +108,14 @@ def _ready(solution: Solution, recording: Recording, fitted: bool) -> tuple[FitP
     if not fitted:
         unknowns = _with_own(unknowns, recording.name, unknowns_of(study, {**problem.models, recording.name: model}))
     problem = dataclasses.replace(problem, study=study, unknowns=unknowns)
-    model = with_recording_inputs(study, asked, model, unknowns)
+    by_motion = is_by_motion(study)
+    model = with_recording_inputs(study, driven(asked, model, outputs) if by_motion else asked, model, unknowns)
 
     def made(n: int) -> Experiment:
         return experiment_of(study, asked, model, outputs, unknowns, problem.ties, n, solution.noise)
 
+    if by_motion:
+        return problem, made(_shared_samples(problem, made(len(asked.ts))))
     known = next((e for e in problem.experiments if e.recording is recording), None)
     sketch = made(len(asked.ts))
     step = _step(solution, problem, sketch) if known is None else float(known.member.step)
@@ -137,7 +143,8 @@ def _outputs(study: Study, recording: Recording, model: Model) -> dict[str, Outp
                 output = parse_output(model, sensor.output)
             except ModelError:
                 continue  # of another recording's model
-            if output.kind != "actuation":
+            # Along a motion all else is samples that tell the motion.
+            if (output.kind == "actuation") == is_by_motion(study):
                 found[name] = output
     return found
 
@@ -160,6 +167,25 @@ def _shared_shape(problem: FitProblem, own: Experiment, knots: int) -> tuple[int
         if same and shape[0] >= knots and shape[1] >= n:
             return shape
     return knots, n
+
+
+def _shared_samples(problem: FitProblem, own: Experiment) -> int:
+    """Samples of a program of the fit that is long enough, for it is compiled already."""
+    n = len(own.member.times)
+    lengths = [len(e.member.times) for e in problem.experiments if e.program == own.program]
+    return min((length for length in lengths if length >= n), default=n)
+
+
+def _along_motion(
+    solution: Solution, problem: FitProblem, experiment: Experiment, local: np.ndarray, seen: bool
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The same of inverse dynamics: along the motion that the coordinates' samples tell, whose noise counts too."""
+    at, n = jnp.asarray(local, experiment.member.model.dtype), len(experiment.recording.ts)
+    found = [np.asarray(array, float)[:, :n] for array in experiment.program.predicted(experiment.member, at)]
+    return {
+        name: (values, np.hypot(_errors(solution, problem, experiment, local, np.nan_to_num(slopes), seen), own))
+        for name, values, slopes, own in zip(experiment.program.sensors, *found, strict=True)
+    }
 
 
 def _shown(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +14,11 @@ from jaxtyping import Array, Float
 from jmbs.identification.unknowns import Unknown, values_of
 
 
-def prior_distances(blocks: Sequence[Unknown], x: Float[Array, " p"]) -> Float[Array, " m"]:
-    """Of each value with a prior its distance from the mean in standard deviations; pure."""
+def prior_distances(blocks: Sequence[Any], x: Float[Array, " p"]) -> Float[Array, " m"]:
+    """Of each value with a prior its distance from the mean in standard deviations; pure.
+
+    **Arguments:** `blocks`: unknowns, or what has their `transform`, `prior` and `size`.
+    """
     rows = [jnp.zeros(0, x.dtype)]
     values = values_of([block.transform for block in blocks], blocks, x)
     for block, value in zip(blocks, values, strict=True):

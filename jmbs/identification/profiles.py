@@ -80,6 +80,8 @@ def profile_of(solution: Solution, name: str, n: int = 15, span: float = 3.0) ->
     """See `Fit.profile`. Raises `ModelError` for what is no value of the fit, or one that the data do not show."""
     if n < 3 or not span > 0:
         raise ModelError(f"profile/{name}", f"n={n}, span={span:g}", "3 points or more, over a positive span")
+    if not solution.sensitivity.known:
+        raise ModelError(f"profile/{name}", "a fit without a covariance", "one of fewer unknowns, or by shooting")
     value, slope = quantity_at(solution.problem, name, solution.x)
     error = solution.sensitivity.error(slope)
     if not error:

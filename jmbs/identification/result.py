@@ -34,15 +34,16 @@ class Estimate:
     """One unknown: values in its own `unit`, SI.
 
     **Arguments:** `estimate`, `start`; `kind`: `model`, `sensor`, `initial` or `tied`; `visible`: whether the data show
-    it, else `standard_error` and the 95 % `interval` are None; `at_bound`; `relative_to_prior`: standard error over
-    that of its prior, None without; `standard_error_robust`: where residuals are not white, the one that allows for it.
+    it (None: without a covariance, see `Fit`), else `standard_error` and the 95 % `interval` are None; `at_bound`;
+    `relative_to_prior`: standard error over that of its prior, None without; `standard_error_robust`: where residuals
+    are not white, the one that allows for it.
     """
 
     estimate: float
     start: float
     unit: str
     kind: str
-    visible: bool
+    visible: bool | None
     standard_error: float | None
     interval: tuple[float, float] | None
     at_bound: bool = False
@@ -56,7 +57,7 @@ class DerivedEstimate:
 
     estimate: float
     expression: str
-    visible: bool
+    visible: bool | None
     standard_error: float | None
     interval: tuple[float, float] | None
     standard_error_robust: float | None = None
@@ -73,7 +74,8 @@ class InvisibleDirection:
 
 @dataclasses.dataclass(frozen=True)
 class ChannelFit:
-    """One channel of a recording beside the model: (n,) each, SI; `noise` is the standard deviation of a sample.
+    """One channel of a recording beside the model: (n,) each, SI; `noise` is the standard deviation of a sample, `unit`
+    that of all these.
 
     Samples that were missing are left out.
     """
@@ -82,6 +84,7 @@ class ChannelFit:
     measured: np.ndarray
     predicted: np.ndarray
     noise: np.ndarray
+    unit: str = ""
 
     @property
     def residual(self) -> np.ndarray:
@@ -147,7 +150,8 @@ class Fit:
     **Arguments:**
 
     - `parameters`: path to `Estimate`, in the order `order` of `covariance` and `correlation` (p, p), whose rows and
-      columns are NaN where an unknown is not visible; tied ones follow after them.
+      columns are NaN where an unknown is not visible; tied ones follow after them. Gradient descent of more than 100
+      unknowns gives no covariance: it, `correlation` and `singular_values` are empty then.
     - `scaling` (p,), `singular_values` (p,), `invisible_directions`: of the whitened Jacobian in scaled unknowns.
     - `noise`: by sensor, `given` (or None) and `estimated`; `samples`; `chi2_per_degree`.
     - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out;
@@ -202,7 +206,8 @@ class Fit:
 
         The recording brings its inputs, `set` and model. With channels, its own unknowns (initial values) are estimated
         from their first part (`test_window`), as of a held-out recording; without, they are the model's. One that was
-        fitted keeps those of the fit. Raises `ModelError`.
+        fitted keeps those of the fit. After inverse dynamics, whose recordings bring the angle of each joint, it is all
+        torques, and the channels it has, along the motion that these tell. Raises `ModelError`.
         """
         from jmbs.identification.predictions import predict_recording
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from jmbs.errors import ModelError
 from jmbs.identification.excitation import Excitation
 from jmbs.identification.findings import Finding
+from jmbs.identification.optimiser import Optimiser
 from jmbs.identification.wildcards import by_single_path
 from jmbs.library.mechanics import TableSpec
 from jmbs.simulation import Model
@@ -118,17 +120,19 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True)
 class Estimator:
-    """How to estimate.
+    """How to estimate. Raises `ModelError` for an optimiser of a method that has none.
 
     **Arguments:**
 
-    - `method`: `shooting`, `multiple_shooting` or `inverse_dynamics`.
+    - `method`: `shooting`, `multiple_shooting`, `gradient_descent` or `inverse_dynamics`.
     - `horizon`: `growing`, from a short start of each recording to its whole length, or `full`.
     - `loss`: `squares`, `huber` or `cauchy`, the last two with `scale` in standard deviations.
-    - `max_iterations`, and `tolerance`, relative, of the cost and of the unknowns.
+    - `max_iterations` (of gradient descent: passes over the data), and `tolerance`, relative, of the cost and of the
+      unknowns.
     - `starts`: how many starts; those beyond the first are drawn around it.
-    - `segments`: of each recording in multiple shooting; `trajectory`: the smooth motion of inverse dynamics, a
-      `basis`, `fourier` with `period` (s) and `harmonics` or `spline` with `cutoff` (Hz). None: by default.
+    - `segments`: of each recording in multiple shooting, and in gradient descent, which does not cut them by default.
+    - `optimiser`: of gradient descent. `trajectory`: the smooth motion of inverse dynamics, a `basis`, `fourier` with
+      `period` (s) and `harmonics` or `spline` with `cutoff` (Hz). None: by default.
     - `cross_validation`: also fit without each training recording in turn, from the estimate on, and predict it.
     """
 
@@ -142,6 +146,11 @@ class Estimator:
     segments: int | None = None
     trajectory: Mapping[str, Any] | None = None
     cross_validation: bool = False
+    optimiser: Optimiser | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimiser is not None and self.method != "gradient_descent":
+            raise ModelError("estimator/optimiser", f"one with method {self.method}", "method gradient_descent")
 
 
 @dataclasses.dataclass(frozen=True)

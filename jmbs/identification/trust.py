@@ -23,6 +23,8 @@ from jmbs.identification.unknowns import Unknown, parts
 CONFIDENCE = 0.95
 VISIBLE = 1e-3
 """A value is visible if at most this part of its gradient lies along invisible directions."""
+MOST_WITH_ERRORS = 100
+"""Unknowns by gradient descent, up to which a Jacobian at the end gives a covariance."""
 SHOWN = 0.02
 """Coefficients of an invisible direction below this are left out of its words."""
 AT_BOUND = 1e-6
@@ -33,7 +35,8 @@ class Sensitivity(NamedTuple):
 
     **Arguments:** `names` (n,) of all values; `values` (n,); `scaling` (n,), what relative changes are counted in;
     `slopes` (n, p), of the values by coordinates; `singular_values` (p,), `directions` (p, p), rows; `invisible`
-    (p,); `covariance` (p, p) of the coordinates along what is visible.
+    (p,); `covariance` (p, p) of the coordinates along what is visible. Without a Jacobian it is not `known`: `slopes`
+    and all after them are empty, and nothing has an error.
     """
 
     names: tuple[str, ...]
@@ -44,6 +47,7 @@ class Sensitivity(NamedTuple):
     directions: np.ndarray
     invisible: np.ndarray
     covariance: np.ndarray
+    known: bool = True
 
     def is_visible(self, slope: np.ndarray) -> bool:
         """Whether the data show a quantity whose derivative by coordinates (p,) is given."""
@@ -53,13 +57,21 @@ class Sensitivity(NamedTuple):
 
     def error(self, slope: np.ndarray) -> float | None:
         """The standard error of such a quantity, None where it is not visible."""
+        if not self.known:
+            return None
         return float(np.sqrt(max(slope @ self.covariance @ slope, 0.0))) if self.is_visible(slope) else None
+
+    def seen(self, error: float | None) -> bool | None:
+        """Whether the data show a quantity of this standard error, None where nobody knows."""
+        return error is not None if self.known else None
 
     def errors(self, slopes: np.ndarray) -> np.ndarray:
         """Standard errors (m,) of one quantity at m times, whose derivatives (m, p) are given; NaN where not visible.
 
         What hardly moves beside the largest is judged by that, for rounding has no direction.
         """
+        if not self.known:
+            return np.full(len(slopes), np.nan)
         length = np.linalg.norm(slopes, axis=1)
         along = np.linalg.norm(slopes @ self.directions[self.invisible].T, axis=1)
         seen = along <= VISIBLE * np.maximum(length, VISIBLE * np.max(length, initial=0.0))
@@ -87,6 +99,24 @@ def sensitivity_of(problem: FitProblem, x: np.ndarray, jacobian: np.ndarray) -> 
     invisible = is_invisible(s)
     seen = Vt[~invisible] / s[~invisible, None]
     return Sensitivity(tuple(names), np.array(values), np.array(scaling), slopes, s, Vt, invisible, seen.T @ seen)
+
+
+def has_errors(problem: FitProblem) -> bool:
+    """Whether a covariance is worked out: not of large sets by gradient descent, whose Jacobian would take longer."""
+    by_gradients = problem.study.estimator.method == "gradient_descent"
+    return not by_gradients or len(problem.unknowns.first) <= MOST_WITH_ERRORS
+
+
+def values_only(problem: FitProblem, x: np.ndarray) -> Sensitivity:
+    """What is known at `x` without a Jacobian: values."""
+    blocks = problem.unknowns.blocks
+    values = [np.asarray(block.transform.values(piece)) for block, piece in zip(blocks, parts(blocks, x), strict=True)]
+    scaling = [scale_of(block, value) for block, value in zip(blocks, values, strict=True)]
+    names = tuple(name for block in blocks for name in block.names)
+    none, empty = np.zeros(0), np.zeros((0, 0))
+    slopes = np.zeros((len(names), 0))
+    known = np.concatenate([none, *values]), np.concatenate([none, *scaling])
+    return Sensitivity(names, *known, slopes, none, empty, np.zeros(0, bool), empty, known=False)
 
 
 def robust_sensitivity(
@@ -130,7 +160,7 @@ def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, d
             held = _at_bound(block, piece, i)
             prior = None if block.prior is None or error is None else error / _prior_error(block, value)
             start = float(block.start[i])
-            unit, seen = unit_in(problem, block), error is not None
+            unit, seen = unit_in(problem, block), sensitivity.seen(error)
             found[name] = Estimate(value, start, unit, block.kind, seen, error, interval, held, prior)
             row += 1
     for path, expression in problem.ties.items():
@@ -140,7 +170,7 @@ def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, d
         model, place = place_of_tie(problem, path)
         own = value_at(model, place)
         start = value if own is None else float(own[0])
-        found[path] = Estimate(value, start, unit_of(model, place), "tied", error is not None, error, interval)
+        found[path] = Estimate(value, start, unit_of(model, place), "tied", sensitivity.seen(error), error, interval)
     return found
 
 
@@ -189,7 +219,7 @@ def derived_of(
         value, slope = expression_of(problem, x, expression)
         error = sensitivity.error(slope)
         interval = None if error is None else around(value, quantile * error)
-        found[name] = DerivedEstimate(value, expression.text, error is not None, error, interval)
+        found[name] = DerivedEstimate(value, expression.text, sensitivity.seen(error), error, interval)
     return found
 
 

@@ -27,11 +27,11 @@ def first_starts(problem: FitProblem, windowed: WindowedRecording) -> list[np.nd
     values = [windowed.first_state(local)[0]]
     problem.count()
     for before, window in itertools.pairwise(windows):
-        start = transforms_at(states, values[-1], scales)
-        shown = windowed.run(before, local, start, coordinates_of(states, start, values[-1]))[0]
-        end = shown[-len(states.outputs) :, before.end]
-        seen = _measured(problem, windowed, float(window.member.start))
-        value = np.where(np.isfinite(seen), seen, end)
+        value = _measured(problem, windowed, float(window.member.start))
+        if not np.all(np.isfinite(value)):
+            start = transforms_at(states, values[-1], scales)
+            shown = windowed.run(before, local, start, coordinates_of(states, start, values[-1]))[0]
+            value = np.where(np.isfinite(value), value, shown[-len(states.outputs) :, before.end])
         values.append(np.where(np.isfinite(value), value, values[-1]))
     return values
 

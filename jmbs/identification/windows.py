@@ -89,14 +89,14 @@ def _first_state(
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
     def values(vector):
         model = fitted_model(program, member, vector)[0]
-        value = jnp.concatenate([_initial(model, block) for block in blocks])
+        value = jnp.concatenate([initial_value(model, block) for block in blocks])
         return value, value
 
     slope, value = jax.jacfwd(values, has_aux=True)(local)
     return value, slope
 
 
-def _initial(model: Model, block: UnknownBlock) -> Array:
+def initial_value(model: Model, block: UnknownBlock) -> Array:
     """The q or v that a joint starts with: what is given, else neutral or none."""
     assert block.place is not None
     name, _, key = block.place.base.removeprefix("initial/").rpartition("/")

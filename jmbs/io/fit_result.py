@@ -56,10 +56,11 @@ def write_residuals(fit: Fit, path: str | os.PathLike[str]) -> None:
 
 
 def write_covariance(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Writes the covariance of the estimates, by name; what is not visible has empty entries."""
+    """Writes the covariance of the estimates, by name; what is not visible has empty entries. Without a covariance
+    there are only the names."""
     rows = (
         (name, *("" if not np.isfinite(value) else repr(value) for value in row))
-        for name, row in zip(fit.order, np.asarray(fit.covariance).tolist(), strict=True)
+        for name, row in zip(fit.order, np.asarray(fit.covariance).tolist(), strict=bool(np.size(fit.covariance)))
     )
     _write_csv(Path(path), ("parameter", *fit.order), rows)
 

@@ -15,6 +15,7 @@ from jmbs.errors import ModelError
 from jmbs.identification import (
     Estimator,
     Finding,
+    Optimiser,
     Parameter,
     Prior,
     Recording,
@@ -270,8 +271,11 @@ def _recordings(
 
 
 def _estimator(given: EstimatorSection) -> Estimator:
-    values = {key: getattr(given, key) for key in EstimatorSection.model_fields if key != "trajectory"}
+    values = {
+        key: getattr(given, key) for key in EstimatorSection.model_fields if key not in ("trajectory", "optimiser")
+    }
     trajectory = given.trajectory
     if trajectory is not None:
         values["trajectory"] = {key: value for key, value in trajectory.model_dump().items() if value is not None}
-    return Estimator(**values)
+    optimiser = None if given.optimiser is None else Optimiser(**given.optimiser.model_dump())
+    return Estimator(**values, optimiser=optimiser)

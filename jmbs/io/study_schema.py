@@ -226,10 +226,19 @@ class TrajectorySection(Section):
     cutoff: Positive | None = None
 
 
+class OptimiserSection(Section):
+    """How gradient descent steps."""
+
+    name: Literal["adam", "rmsprop", "sgd"] = "adam"
+    learning_rate: Positive = 0.02
+    schedule: Literal["constant", "cosine", "linear"] = "cosine"
+    batch: AtLeastOne | None = None
+
+
 class EstimatorSection(Section):
     """How to estimate."""
 
-    method: Literal["shooting", "multiple_shooting", "inverse_dynamics"] = "shooting"
+    method: Literal["shooting", "multiple_shooting", "gradient_descent", "inverse_dynamics"] = "shooting"
     horizon: Literal["growing", "full"] = "growing"
     loss: Literal["squares", "huber", "cauchy"] = "squares"
     scale: Positive = 1.0
@@ -239,6 +248,7 @@ class EstimatorSection(Section):
     segments: AtLeastOne | None = None
     trajectory: TrajectorySection | None = None
     cross_validation: bool = False
+    optimiser: OptimiserSection | None = None
 
 
 class BasisSection(Section):

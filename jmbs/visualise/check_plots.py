@@ -86,6 +86,7 @@ def _sensitivities(check: Check) -> Figure:
                 width, style = 2.4 - 1.6 * i / len(shown), "-" if i < 10 else "--"
                 (drawn[name],) = ax.plot(one.ts[every], values, style, color=f"C{i % 10}", linewidth=width)
         ax.set_ylim(-1.08, 1.08)
+        ax.set_ylabel("over the largest", fontsize=8)
         titled(ax, f"{recording} / {sensor}")
         finish(ax)
     rows[-1][0].set_xlabel("time (s)", fontsize=8)

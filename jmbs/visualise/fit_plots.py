@@ -23,6 +23,8 @@ MOST_POINTS = 4000
 """Samples of a channel that are drawn; of more, every second, third and so on."""
 MOST_NAMES = 40
 """Unknowns that a correlation's picture names."""
+MOST_ROWS = 120
+"""Estimates that the picture of intervals shows."""
 DATA, MODEL, NOISE, ALARM = "0.45", "#d62728", "#9ecae1", "#d62728"
 
 
@@ -79,8 +81,8 @@ def residuals_figure(fit: Fit, recordings: Iterable[str] | None = None) -> Figur
 
 def correlation_figure(fit: Fit) -> Figure:
     """The correlation matrix of the estimates; what is not visible is hatched."""
-    matrix = np.asarray(fit.correlation, float).reshape(len(fit.order), len(fit.order))
-    size = len(fit.order)
+    matrix = np.asarray(fit.correlation, float)
+    size = len(matrix)
     side = min(WIDTH, 2.6 + 0.32 * size)
     figure = new_figure(min(side - 0.4, WIDTH), min(WIDTH, side + 0.6))
     ax = figure.add_subplot()
@@ -106,20 +108,21 @@ def correlation_figure(fit: Fit) -> Figure:
 
 def intervals_figure(fit: Fit) -> Figure:
     """Estimates with 95 % intervals beside their starts, all over the estimate."""
-    names = list(fit.parameters)
+    names = list(fit.parameters)[:MOST_ROWS]
     figure = new_figure(1.2 + 0.26 * max(len(names), 1), WIDTH)
     ax = figure.add_subplot()
-    for row, one in enumerate(fit.parameters.values()):
+    for row, one in enumerate(fit.parameters[name] for name in names):
         scale = _scale(one)
         ax.plot([one.start / scale], [row], "o", mfc="none", color="0.5", label="start" if row == 0 else None)
-        colour = "C0" if one.visible else ALARM
+        colour = ALARM if one.visible is False else "C0"
         ax.plot([one.estimate / scale], [row], "D", color=colour, markersize=4)
         if one.interval is not None:
             ends = [end / scale for end in one.interval]
             ax.plot(ends, [row, row], "|-", color=colour, linewidth=2.0, markersize=8)
     ax.set_yticks(range(len(names)), [short_name(name) for name in names], fontsize=7)
     ax.set_ylim(max(len(names), 1) - 0.5, -0.5)
-    ax.set_xlabel("value over |estimate|, or over half the interval where that is larger", fontsize=8)
+    more = f"; the first {len(names)} of {len(fit.parameters)}" if len(names) < len(fit.parameters) else ""
+    ax.set_xlabel(f"value over |estimate|, or over half the interval where that is larger{more}", fontsize=8)
     _hold_apart(ax, fit)
     labels = [("C0", "estimate and 95 % interval"), (ALARM, "estimate that the data do not show")]
     shown = [entry for entry, some in zip(labels, (True, False), strict=True) if _some_visible(fit, some)]
@@ -146,6 +149,7 @@ def singular_values_figure(fit: Fit | Check) -> Figure:
         ax.legend(fontsize=8)
     ax.set_yscale("log")
     ax.set_xlabel("direction", fontsize=8)
+    ax.set_ylabel("singular value", fontsize=8)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     titled(ax, "singular values of the scaled Jacobian")
     finish(ax)
@@ -167,6 +171,7 @@ def data_and_model(ax: Axes, one: ChannelFit, model: str = "fitted model") -> No
     every = thinned(one.ts.size)
     ax.plot(one.ts[every], one.measured[every], ".", color=DATA, markersize=2.5, label="measured")
     ax.plot(one.ts[every], one.predicted[every], "-", color=MODEL, linewidth=1.1, label=model)
+    ax.set_ylabel(one.unit, fontsize=8)
     finish(ax)
 
 
@@ -176,6 +181,7 @@ def _residual(ax: Axes, one: ChannelFit) -> None:
     ax.fill_between(ts, -band, band, color=NOISE, alpha=0.5, linewidth=0)
     ax.plot(ts, one.residual[every], ".", color="0.2", markersize=2.5)
     ax.axhline(0.0, color="black", linewidth=0.6)
+    ax.set_ylabel(f"residual ({one.unit})" if one.unit else "residual", fontsize=8)
     finish(ax)
 
 

@@ -125,7 +125,7 @@ def _parameters(fit: Fit) -> tuple[str, str]:
 
 def _remarks(one) -> str:
     remarks = [one.kind] if one.kind != "model" else []
-    if not one.visible:
+    if one.visible is False:
         remarks.append("the data do not show it: it stays at its start or prior")
     if one.at_bound:
         remarks.append("at its bound")
@@ -135,6 +135,8 @@ def _remarks(one) -> str:
 
 
 def _identifiability(fit: Fit) -> tuple[str, str]:
+    if not np.size(fit.singular_values):
+        return section("Identifiability", paragraph("Not worked out: there is no Jacobian of so many unknowns."))
     if not fit.invisible_directions:
         body = paragraph("The data show every unknown: no combination of them leaves all samples as they are.")
     else:
@@ -233,6 +235,8 @@ def _errors_of(channels: Mapping[str, Mapping[str, ChannelFit]]) -> str:
 
 
 def _correlation(fit: Fit) -> tuple[str, str]:
+    if not np.size(fit.correlation):
+        return section("Correlation", paragraph("Not worked out: there is no covariance of so many unknowns."))
     matrix = np.nan_to_num(np.asarray(fit.correlation, float))
     pairs = sorted(
         ((abs(matrix[i, j]), i, j) for i in range(len(fit.order)) for j in range(i)), key=lambda pair: -pair[0]

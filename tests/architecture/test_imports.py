@@ -16,7 +16,7 @@ LAYERS = (
     ("cli",),
     ("running", "fit_command", "design_command", "sweep_command"),
     ("",),
-    ("fitting", "sweeps"),
+    ("fitting", "studies", "sweeps"),
     ("io", "visualise"),
     ("sweeping",),
     ("identification",),

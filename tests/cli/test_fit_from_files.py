@@ -13,6 +13,7 @@ from recorded_pendulums import NOISE, TRUTH, recording
 
 import jmbs
 
+KILLS = 10
 MODEL = """
 schema: jmbs/1
 name: pendulum
@@ -84,17 +85,23 @@ def test_from_files_to_a_model_that_runs(folder):
 
 @pytest.mark.slow
 def test_killed_and_resumed_it_finds_the_same(folder):
+    """Ten times, at random moments: of the whole process, and of the iterations, which are a short part of it."""
+    started = time.monotonic()
     subprocess.run(command(folder, "whole", "--no-report"), check=True, capture_output=True)
+    whole_run = time.monotonic() - started
     rng = np.random.default_rng(0)
     checkpoint = folder / "cut" / "checkpoint.npz"
-    for _ in range(4):
+    for kill in range(KILLS):
         running = subprocess.Popen(
             command(folder, "cut", "--resume", "--no-report"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        before = checkpoint.stat().st_mtime if checkpoint.exists() else 0.0
-        while running.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime > before):
+        begun, before = time.monotonic(), checkpoint.stat().st_mtime if checkpoint.exists() else 0.0
+        moment, later = float(rng.uniform(0, whole_run)), float(rng.uniform(0, 0.1))
+        while running.poll() is None and not (kill % 2 and time.monotonic() > begun + moment):
+            if not kill % 2 and checkpoint.exists() and checkpoint.stat().st_mtime > before:
+                time.sleep(later)
+                break
             time.sleep(0.02)
-        time.sleep(float(rng.uniform(0, 0.1)))
         running.kill()
         running.wait()
     subprocess.run(command(folder, "cut", "--resume", "--no-report"), check=True, capture_output=True)

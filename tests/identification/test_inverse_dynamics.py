@@ -68,6 +68,23 @@ def test_estimates_and_residuals(fitted):
     assert fitted.models["test2"].parameters()["lower/mass"]["value"] == fitted.parameters["lower/mass"].estimate
 
 
+def test_torques_of_a_recording_without_any_are_predicted(fitted):
+    """With standard deviations, that hold what is off from the truth."""
+    given = arms.recording(2, "test")
+    angles = {name: channel for name, channel in given.channels.items() if name[0] == "q"}
+    shown = fitted.predict(dataclasses.replace(given, name="new", channels=angles))
+    assert shown.keys() == given.channels.keys()
+    for name, held in fitted.heldout["test2"].items():
+        np.testing.assert_allclose(shown[name].values, held.predicted, rtol=1e-9, atol=1e-9)
+    q, v, dv = arms.motion(given.ts, 2)
+    truth = {"t1": arms.torques(q, v, dv)[:, 0], "t2": arms.torques(q, v, dv)[:, 1], "q1": q[:, 0], "q2": q[:, 1]}
+    for name, values in truth.items():
+        off = (shown[name].values - values) / shown[name].standard_deviation
+        assert 0.4 < np.sqrt(np.mean(off**2)) < 2.0 and np.max(np.abs(off)) < 4.5
+    with pytest.raises(ModelError, match="elbow/q"):
+        fitted.predict(dataclasses.replace(given, name="new", channels={"q1": angles["q1"]}))
+
+
 def test_rows_hold_what_a_joint_solve_says():
     """Those of one least-squares problem in unknowns and all coefficients of the motion; so is the covariance."""
     problem = pose(study((0,)))

@@ -170,6 +170,10 @@ def test_overrides_change_single_values(folder: Folder):
     more = ("estimator.cross_validation=true", "parameters.cart/mass.start=3", "recordings.first.t=[0.2, 0.5]")
     study = folder.load("estimator.loss=huber", *more)
     assert study.estimator.loss == "huber" and study.estimator.cross_validation
+    descent = ("estimator.method=gradient_descent", "estimator.optimiser.batch=4", "estimator.segments=20")
+    assert folder.load(*descent).estimator == jmbs.Estimator(
+        "gradient_descent", segments=20, optimiser=jmbs.Optimiser(batch=4)
+    )
     assert study.parameters["cart/mass"].start == 3
     assert study.data[0].ts[0] == pytest.approx(0.2) and study.data[0].ts[-1] == pytest.approx(0.5)
     with pytest.raises(ConfigError, match="no frist in recordings .*nearest known is first"):
@@ -260,6 +264,15 @@ REFUSED = {
     "circle of ties": ("ties", {"arm/mass": "arm/com[0]", "arm/com[0]": "arm/mass"}, "ties: found a circle"),
     "no expression": ("derived", {"r": "cart/mass +"}, "derived/r: found 'cart/mass \\+', wanted an expression"),
     "function that is not known": ("derived", {"r": "sin(cart/mass)"}, "derived/r: found no sin"),
+    "optimiser of another method": (
+        "estimator",
+        {"optimiser": {}},
+        "estimator/optimiser: found one with method shooting",
+    ),
+    "unknown optimiser": (
+        *("estimator", {"method": "gradient_descent", "optimiser": {"name": "newton"}}),
+        "estimator/optimiser/name: found 'newton'",
+    ),
     "starts": ("estimator", {"starts": 0}, "estimator/starts: found 0, wanted a whole number, 1 or more"),
 }
 

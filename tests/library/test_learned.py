@@ -6,13 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from library.laws import assert_dirac
 from quick import quick_jit
 
 import jmbs
 from jmbs.ephs import is_lawful, validate_component
 from jmbs.errors import ModelError
 from jmbs.io import write_config, write_fitted
-from jmbs.library.learned import Network, NetworkDissipation, NetworkFriction, NetworkPotential
+from jmbs.library.learned import Network, NetworkCoupling, NetworkDissipation, NetworkFriction, NetworkPotential
 from jmbs.library.mechanics import LawFriction, relative_momentum
 from jmbs.lie import Rn
 from jmbs.simulation.state import to_internal
@@ -39,6 +40,13 @@ def test_dissipation_obeys_both_laws_whatever_the_weights(name):
     validate_component(name, component)
 
 
+def test_coupling_does_no_work_whatever_the_weights():
+    component = with_random_weights(NetworkCoupling((1, 2), bodies=2, hidden=(4, 4), strength=0.3))
+    assert is_lawful(component)
+    validate_component("coupling", component)
+    assert_dirac(component)
+
+
 class Pushing:
     """A law that is not one: it drives slow motions."""
 
@@ -60,6 +68,10 @@ def arm(**upper) -> jmbs.Mechanism:
     mechanism.connect("first", ["gearbox.p_1", "shoulder.p_r"])
     mechanism.connect("second", ["gearbox.p_2", "elbow.p_r"])
     mechanism.connect("heat", ["gearbox.s", "environment.s"])
+    mechanism.add_system("flywheel", NetworkCoupling(sizes=(1, 1), hidden=4, seed=5))
+    mechanism.connect("third", ["flywheel.p_1", "shoulder.p_r"])
+    mechanism.connect("fourth", ["flywheel.p_2", "elbow.p_r"])
+    mechanism.connect("pose", ["flywheel.q_1", "lower.q"])
     mechanism.set_initial(joints={"shoulder": {"q": [1.0], "v": [2.0]}, "elbow": {"q": [-0.5], "v": [0.7]}})
     return mechanism
 
@@ -191,6 +203,11 @@ def test_in_configs_and_in_those_of_fitted_models(tmp_path):
     write_fitted(changed, mechanism, tmp_path / "fitted.yaml")  # which refuses what does not read back
     weights = jmbs.load(tmp_path / "fitted.yaml").joints["hinge"].friction.law.net.weights
     np.testing.assert_allclose(weights[1], changed.parameters()["hinge/friction/net/weights/1"]["value"], rtol=1e-12)
+
+
+def test_coupling_of_a_single_velocity_is_refused():
+    with pytest.raises(ModelError, match="sizes: found 1 velocities, wanted 2 or more"):
+        NetworkCoupling(sizes=[1])
 
 
 @pytest.mark.parametrize(

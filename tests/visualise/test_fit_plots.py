@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
@@ -44,6 +45,14 @@ def test_data_and_model_of_every_channel(fit: Fit):
     measured, predicted = figure.axes[1].lines
     np.testing.assert_array_equal(measured.get_ydata(), fit.channels["driven"]["v"].measured)
     np.testing.assert_array_equal(predicted.get_ydata(), fit.channels["driven"]["v"].predicted)
+
+
+def test_axes_tell_units(fit: Fit):
+    with_units = dataclasses.replace(fit, heldout={}, channels={"one": {"x": channel(noise=1e-3)}})
+    one = dataclasses.replace(with_units.channels["one"]["x"], unit="m/s^2")
+    with_units = dataclasses.replace(with_units, channels={"one": {"x": one}})
+    assert trajectories_figure(with_units).axes[0].get_ylabel() == "m/s^2"
+    assert [ax.get_ylabel() for ax in residuals_figure(with_units).axes] == ["residual (m/s^2)", ""]
 
 
 def test_recordings_are_chosen_by_name(fit: Fit):

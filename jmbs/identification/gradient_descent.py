@@ -1,0 +1,213 @@
+"""Descent along reverse gradients, a batch of windows at each step, by optax: a gradient costs a few runs however many
+unknowns there are.
+
+The cost is that of shooting, per sample; where recordings are cut into windows, it counts the gaps between them too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jmbs.identification.least_squares import Iterate
+from jmbs.identification.optimiser import Optimiser
+from jmbs.identification.position import Position, Progress
+from jmbs.identification.priors import prior_distances
+from jmbs.identification.problem import FitProblem
+from jmbs.identification.study import Prior
+from jmbs.identification.transforms import Transform
+from jmbs.identification.unknowns import bounds_of
+from jmbs.identification.window_groups import WindowGroup, costs, groups_of
+
+LAST_PART = 0.25
+FALLING = 0.01
+"""A descent has converged whose cost fell by no more than this part in the last part of its passes."""
+
+
+class _Batch(eqx.Module):
+    """Windows of a group: which, and what each counts."""
+
+    chosen: Int[Array, " b"]
+    weights: Float[Array, " b"]
+
+
+class _Belief(eqx.Module):
+    """What of an unknown the priors ask for."""
+
+    transform: Transform
+    prior: Prior | None = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+
+@dataclasses.dataclass
+class _State:
+    """Where a descent is: the vector `z` (k,), what the optimiser remembers, and the best cost of three quarters."""
+
+    z: Array
+    memory: list[Array]
+    mark: float
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it for a checkpoint."""
+        memory = {f"memory{i}": np.asarray(leaf) for i, leaf in enumerate(self.memory)}
+        return {"z": np.asarray(self.z), "mark": np.asarray(self.mark), **memory}
+
+
+class GradientDescent:
+    """A problem that is solved so. Vectors (k,) are those of the problem, then the states that windows start from;
+    `first` is where they start. Raises `ModelError` for recordings that cannot be cut."""
+
+    def __init__(self, problem: FitProblem):
+        self.problem, self.estimator = problem, problem.study.estimator
+        self.optimiser = self.estimator.optimiser or Optimiser()
+        self.groups, starts = groups_of(problem)
+        self.dtype = problem.study.model.dtype
+        self.samples = max(sum(experiment.samples() for experiment in problem.training), 1)
+        self.free = len(starts)
+        self.starts = starts
+        blocks = problem.unknowns.blocks
+        self.beliefs = tuple(_Belief(block.transform, block.prior, block.size) for block in blocks)
+        ends = bounds_of(blocks)
+        free = -np.inf, np.inf
+        self.bounds = [jnp.asarray(np.append(b, np.full(self.free, end))) for b, end in zip(ends, free, strict=True)]
+        self.windows = sum(group.size for group in self.groups)
+
+    def batches(self, start: int, number: int) -> Iterator[tuple[WindowGroup, _Batch]]:
+        """All windows once, shuffled in pass `number`; what fills a last batch up counts nothing."""
+        rng = np.random.default_rng([self.problem.study.seed, start, number])
+        found = []
+        for group in self.groups:
+            size = min(self.optimiser.batch or group.size, group.size)
+            order = rng.permutation(group.size)
+            for begin in range(0, group.size, size):
+                chosen = order[begin : begin + size]
+                counts = np.append(np.ones(len(chosen)), np.zeros(size - len(chosen)))
+                chosen = np.append(chosen, np.resize(order, size - len(chosen)))
+                found.append((group, chosen, counts * (self.windows / counts.sum())))
+        for i in rng.permutation(len(found)):
+            group, chosen, weights = found[i]
+            yield group, _Batch(jnp.asarray(chosen), jnp.asarray(weights, self.dtype))
+
+    @property
+    def steps(self) -> int:
+        """Of a pass."""
+        return sum(-(-group.size // min(self.optimiser.batch or group.size, group.size)) for group in self.groups)
+
+    def cost(self, z: Array) -> float:
+        """Half the sum of squares at a vector: of all samples, gaps and priors."""
+        loss = self.estimator.loss, self.estimator.scale
+        return sum(float(_group_cost(group, z, *loss)) for group in self.groups) + float(_prior_cost(self.beliefs, z))
+
+    def passed(self, state: _State, start: int, number: int) -> tuple[_State, float, float]:
+        """After one more pass over all windows; how far it went, and the largest change of a coordinate."""
+        before, steps = np.asarray(state.z), self.steps
+        z, memory = state.z, state.memory
+        for i, (group, batch) in enumerate(self.batches(start, number)):
+            rate = self.optimiser.rate(number * steps + i, self.estimator.max_iterations * steps)
+            z, memory = _step(
+                self.optimiser,
+                self.beliefs,
+                group,
+                batch,
+                z,
+                memory,
+                jnp.asarray(rate, self.dtype),
+                jnp.asarray(self.samples, self.dtype),
+                self.bounds,
+                self.estimator.loss,
+                self.estimator.scale,
+            )
+        moved = np.asarray(z) - before
+        return _State(z, memory, state.mark), float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
+
+    def first_state(self, position: Position) -> _State:
+        """Where it starts, or goes on from a checkpoint."""
+        z = jnp.asarray(np.concatenate([position.iterate.x, self.starts]), self.dtype)
+        memory = jax.tree.leaves(self.optimiser.first_memory(z))
+        kept = position.memory
+        if not kept:
+            return _State(z, memory, np.inf)
+        found = [jnp.asarray(kept[f"memory{i}"], leaf.dtype) for i, leaf in enumerate(memory)]
+        return _State(jnp.asarray(kept["z"], self.dtype), found, float(kept["mark"]))
+
+
+def descend(problem: FitProblem, position: Position, seen: Callable[[Position, Progress], None]) -> Position:
+    """Goes on from a position to the last pass; `seen` is called after each, with the best vector so far."""
+    if position.iterate.stopped:
+        return position
+    descent, p = GradientDescent(problem), len(problem.unknowns.first)
+    passes = descent.estimator.max_iterations
+    state, begun = descent.first_state(position), bool(position.memory)
+    best = position.iterate if begun else dataclasses.replace(position.iterate, cost=descent.cost(state.z))
+    for number in range(best.iterations, passes):
+        state, step, change = descent.passed(state, position.start, number)
+        cost = descent.cost(state.z)
+        problem.counts.simulations += 2 * len(problem.training)
+        problem.counts.jacobians += len(problem.training)
+        better = cost < best.cost
+        best = Iterate(
+            np.asarray(state.z)[:p] if better else best.x,
+            iterations=number + 1,
+            evaluations=best.evaluations + 1,
+            cost=cost if better else best.cost,
+            step=step,
+            change=change,
+        )
+        if number + 1 <= (1 - LAST_PART) * passes:
+            state.mark = best.cost
+        if number + 1 == passes:
+            best = dataclasses.replace(best, stopped=_verdict(best.cost, state.mark))
+        position = dataclasses.replace(position, iterate=best, memory=state.arrays())
+        done = position.before[0] + number + 1
+        seen(position, Progress(1, 1, done, 2 * cost / descent.samples, step, change, passes - number - 1))
+    return position
+
+
+def _verdict(cost: float, mark: float) -> str:
+    if not np.isfinite(cost):
+        return "stuck"
+    return "converged" if mark - cost <= FALLING * cost else "limit"
+
+
+def _prior_cost(beliefs: tuple[_Belief, ...], z: Float[Array, " k"]) -> Float[Array, ""]:
+    own = z[: sum(belief.size for belief in beliefs)]
+    return 0.5 * jnp.sum(prior_distances(beliefs, own) ** 2)
+
+
+@eqx.filter_jit
+def _group_cost(group: WindowGroup, z: Float[Array, " k"], loss: str, scale: float) -> Float[Array, ""]:
+    return jnp.sum(costs(group, z, jnp.arange(group.size), loss, scale))
+
+
+@eqx.filter_jit
+def _step(
+    optimiser: Optimiser,
+    beliefs: tuple[_Belief, ...],
+    group: WindowGroup,
+    batch: _Batch,
+    z: Float[Array, " k"],
+    memory: list[Array],
+    rate: Float[Array, ""],
+    samples: Float[Array, ""],
+    bounds: list[Array],
+    loss: str,
+    scale: float,
+) -> tuple[Float[Array, " k"], list[Array]]:
+    """One step; it stays where a gradient is not finite."""
+
+    def cost(z: Array) -> Array:
+        own = jnp.sum(batch.weights * costs(group, z, batch.chosen, loss, scale))
+        return (own + _prior_cost(beliefs, z)) / samples
+
+    gradient = jax.grad(cost)(z)
+    structure = jax.tree.structure(optimiser.first_memory(z))
+    moved, after = optimiser.stepped(z, gradient, jax.tree.unflatten(structure, memory), rate)
+    sound = jnp.all(jnp.isfinite(gradient))
+    kept = [jnp.where(sound, new, old) for new, old in zip(jax.tree.leaves(after), memory, strict=True)]
+    return jnp.where(sound, jnp.clip(moved, *bounds), z), kept
