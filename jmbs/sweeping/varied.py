@@ -22,6 +22,7 @@ from jmbs.identification import (
 from jmbs.simulation import Model, input_size, parameter_value, with_inputs
 
 INPUTS = "inputs/"
+_FORCES = ("actuation", "force", "torque")
 
 
 class Varied(NamedTuple):
@@ -112,3 +113,18 @@ def _port(model: Model, port: str, before: Array | None) -> Array:
     if port in model.parameters():
         return jnp.broadcast_to(jnp.asarray(parameter_value(model, port), model.dtype), (size,))
     return jnp.zeros(size, model.dtype)  # of a port with one entry, which is about to be set
+
+
+def move_the_start(model: Model, varied: Iterable[Varied]) -> bool:
+    """Whether members start differently, or may: where only masses, gravity and forces vary, one start serves all."""
+    return not all(_is_dynamic(model, one) for one in varied)
+
+
+def _is_dynamic(model: Model, varied: Varied) -> bool:
+    if varied.place is None:
+        return varied.port.rpartition("/")[2] in _FORCES
+    owner, _, key = varied.place.base.partition("/")
+    if owner in model.layout.bodies:
+        return key in ("mass", "inertia")
+    forces = key.startswith("friction/") or key in ("spring/stiffness", "actuation")
+    return varied.place.base == "gravity" or (owner in model.layout.joints and forces)

@@ -12,6 +12,7 @@ import jmbs
 from jmbs.io import sweep_of
 from jmbs.simulation import STATUS_NAMES
 from jmbs.sweeping import Sweeping
+from jmbs.sweeping.varied import move_the_start, varied_paths
 
 
 def motions(study) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -91,3 +92,33 @@ def test_series_and_reductions_must_fit():
     keep = {**STUDY["keep"], "series": {"names": ["q"], "every": 0.25}}
     with pytest.raises(jmbs.ModelError, match="keep/series/every: found 0.25, wanted a multiple of"):
         sweep_of({**STUDY, "model": CONFIG, "keep": keep})
+
+
+@pytest.mark.parametrize(
+    "path, moves",
+    [
+        ("mass/mass", False),
+        ("gravity[0]", False),
+        ("rail/friction/viscous", False),
+        ("rail/spring/stiffness", False),
+        ("inputs/rail/actuation", False),
+        ("rail/spring/rest", True),
+        ("rail/parent_frame/position", True),
+        ("initial/rail/q", True),
+        ("mass/com", True),
+        ("environment/temperature", True),
+    ],
+)
+def test_members_are_assembled_where_they_may_start_differently(study, path, moves):
+    assert move_the_start(study.model, varied_paths(study.model, [path])) == moves
+
+
+@pytest.mark.slow
+def test_one_start_serves_all_where_it_can(study):
+    """The same motions, to rounding, as those of members that are assembled one by one."""
+    vary = {"mass/mass": {"uniform": [1.0, 4.0]}}
+    common = {**STUDY, "model": study.model, "keep": {"final": ["q", "v"]}}
+    once = jmbs.sweep({**common, "vary": vary})
+    each = jmbs.sweep({**common, "vary": {**vary, "initial/rail/q": {"uniform": [0.1, 0.1 + 1e-15]}}})
+    for name in ("final_q_rail", "final_v_rail"):
+        np.testing.assert_allclose(once[name], each[name], rtol=1e-11)
