@@ -60,8 +60,8 @@ class _State:
 
 
 class GradientDescent:
-    """A problem that is solved so. Vectors (k,) are those of the problem, then the states that windows start from, which
-    are `starts` at first. Raises `ModelError` for recordings that cannot be cut."""
+    """A problem that is solved so. Vectors (k,) are those of the problem, then the states that windows start from, at
+    first `starts`. Raises `ModelError` for recordings that cannot be cut."""
 
     def __init__(self, problem: FitProblem):
         self.problem, self.estimator = problem, problem.study.estimator
