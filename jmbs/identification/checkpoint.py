@@ -7,6 +7,7 @@ import hashlib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -44,6 +45,7 @@ def save(
 ) -> None:
     """Writes where a fit is, whole or not at all."""
     at, best, waiting = position.iterate, position.best, position.waiting
+    memory: dict[str, Any] = {f"{MEMORY}{name}": array for name, array in position.memory.items()}
     with replacing(file) as partial, partial.open("wb") as stream:
         np.savez(
             stream,
@@ -63,7 +65,7 @@ def save(
             waiting=np.array([_numbers(one.iterate) for one in waiting]),
             waiting_stopped=np.array([one.iterate.stopped for one in waiting], str),
             waiting_stage=np.array([[one.stage, *one.before, one.start] for one in waiting]),
-            **{f"{MEMORY}{name}": array for name, array in position.memory.items()},
+            **memory,
         )
 
 

@@ -60,22 +60,20 @@ class _State:
 
 
 class GradientDescent:
-    """A problem that is solved so. Vectors (k,) are those of the problem, then the states that windows start from;
-    `first` is where they start. Raises `ModelError` for recordings that cannot be cut."""
+    """A problem that is solved so. Vectors (k,) are those of the problem, then the states that windows start from, at
+    first `starts`. Raises `ModelError` for recordings that cannot be cut."""
 
     def __init__(self, problem: FitProblem):
         self.problem, self.estimator = problem, problem.study.estimator
         self.optimiser = self.estimator.optimiser or Optimiser()
-        self.groups, starts = groups_of(problem)
+        self.groups, self.starts = groups_of(problem)
         self.dtype = problem.study.model.dtype
         self.samples = max(sum(experiment.samples() for experiment in problem.training), 1)
-        self.free = len(starts)
-        self.starts = starts
         blocks = problem.unknowns.blocks
         self.beliefs = tuple(_Belief(block.transform, block.prior, block.size) for block in blocks)
-        ends = bounds_of(blocks)
-        free = -np.inf, np.inf
-        self.bounds = [jnp.asarray(np.append(b, np.full(self.free, end))) for b, end in zip(ends, free, strict=True)]
+        free = np.full(len(self.starts), np.inf)
+        lower, upper = bounds_of(blocks)
+        self.bounds = [jnp.asarray(np.append(lower, -free)), jnp.asarray(np.append(upper, free))]
         self.windows = sum(group.size for group in self.groups)
 
     def batches(self, start: int, number: int) -> Iterator[tuple[WindowGroup, _Batch]]:
@@ -100,9 +98,10 @@ class GradientDescent:
         return sum(-(-group.size // min(self.optimiser.batch or group.size, group.size)) for group in self.groups)
 
     def cost(self, z: Array) -> float:
-        """Half the sum of squares at a vector: of all samples, gaps and priors."""
+        """Half the sum of squares at a vector: of all samples, gaps and priors; infinite where a run fails."""
         loss = self.estimator.loss, self.estimator.scale
-        return sum(float(_group_cost(group, z, *loss)) for group in self.groups) + float(_prior_cost(self.beliefs, z))
+        found = sum(float(_group_cost(group, z, *loss)) for group in self.groups) + float(_prior_cost(self.beliefs, z))
+        return found if np.isfinite(found) else np.inf
 
     def passed(self, state: _State, start: int, number: int) -> tuple[_State, float, float]:
         """After one more pass over all windows; how far it went, and the largest change of a coordinate."""

@@ -180,11 +180,13 @@ def _along_motion(
     solution: Solution, problem: FitProblem, experiment: Experiment, local: np.ndarray, seen: bool
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """The same of inverse dynamics: along the motion that the coordinates' samples tell, whose noise counts too."""
+    program = experiment.program
+    assert isinstance(program, MotionProgram)
     at, n = jnp.asarray(local, experiment.member.model.dtype), len(experiment.recording.ts)
-    found = [np.asarray(array, float)[:, :n] for array in experiment.program.predicted(experiment.member, at)]
+    found = [np.asarray(array, float)[:, :n] for array in program.predicted(experiment.member, at)]
     return {
         name: (values, np.hypot(_errors(solution, problem, experiment, local, np.nan_to_num(slopes), seen), own))
-        for name, values, slopes, own in zip(experiment.program.sensors, *found, strict=True)
+        for name, values, slopes, own in zip(program.sensors, *found, strict=True)
     }
 
 
