@@ -16,7 +16,7 @@ from jmbs.identification.interpolation import ORDER
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.places import Place
 from jmbs.identification.prediction import FitProgram, Member, fitted_model, residual_and_jacobian
-from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.problem import Experiment, FitProblem, capacity_of
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
 from jmbs.simulation import Model
@@ -191,13 +191,14 @@ def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -
         (*program.sensors, *shown),
         (*program.blocks, *states.blocks),
         ties,
-        length + 1,
+        capacity_of(length + 1),
         program.method,
     )
     start, spacing = float(e.member.start), length * float(e.member.step)
     windows = []
     for k, places in enumerate(chosen):
         member = _member(e.member, states, start + k * spacing, start + (k + 1) * spacing, places, most)
+        member = dataclasses.replace(member, knots=jnp.asarray(length + 1))
         windows.append(Window(dataclasses.replace(member, fixed=fixed), len(places)))
     return WindowedRecording(e, tuple(windows), of_windows, states)
 
