@@ -16,7 +16,7 @@ from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.jump_findings import jump_findings
-from jmbs.identification.problem import Experiment, FitProblem, pose
+from jmbs.identification.problem import Experiment, FitProblem, pose, shows_of
 from jmbs.identification.result import ChannelFit, InvisibleDirection
 from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
@@ -159,7 +159,8 @@ def _steps(problem: FitProblem, experiment: Experiment) -> list[Finding]:
     recording, model = experiment.recording, experiment.member.model
     if model.settings.dt is None or not experiment.program.simulates:
         return []
-    if not is_coarse(recording, model, experiment.outputs, experiment.weights):
+    local = problem.local(experiment, problem.unknowns.first)
+    if not is_coarse(model.settings.dt, shows_of(problem, experiment, local), np.asarray(experiment.member.weights)):
         return []
     message = (
         f"recordings/{recording.name}: found steps of {model.settings.dt:g} s whose error is no longer small beside"

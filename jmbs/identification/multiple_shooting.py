@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from jmbs.identification.bordered import Bordered, Part
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.transforms import Transform
+from jmbs.identification.window_charts import WindowChart, closed_chart, open_chart
 from jmbs.identification.window_starts import (
     coordinates_of,
     first_starts,
@@ -20,29 +22,31 @@ from jmbs.identification.windows import JointStates, Window, WindowedRecording, 
 
 
 class _Rows(NamedTuple):
-    """Of a window: residuals (m,) of its samples, the values (n,) of the states at its end, and derivatives of both by
-    the recording's unknowns, those of the study first, then the starts of its windows."""
+    """Of a window: residuals (m,) of its samples, the values (n,) of the states at its start and its end, and
+    derivatives of all by the recording's unknowns, those of the study first, then the starts of its windows."""
 
     residual: np.ndarray
     by_unknowns: np.ndarray
+    start: np.ndarray
+    start_by_unknowns: np.ndarray
     end: np.ndarray
     end_by_unknowns: np.ndarray
 
 
 class _Cut(NamedTuple):
-    """A recording in windows: the `scales` of its states' coordinates; by window but the first the transforms to its
-    start; `places` of all these coordinates in the vector; what gaps (n,) between windows weigh."""
+    """A recording in windows: the `scales` of its states' coordinates; by window but the first the chart of its start;
+    `places` of all these coordinates in the vector; by window but the first what gaps (g,) to the one before weigh."""
 
     windowed: WindowedRecording
     scales: list[float]
-    starts: list[tuple[Transform, ...]]
+    starts: list[WindowChart]
     places: np.ndarray
-    weights: np.ndarray
+    weights: list[np.ndarray]
 
     def of_start(self, k: int) -> np.ndarray:
         """Where the coordinates of a start, the first of which is that of the second window, are among the starts'."""
-        size = len(self.places) // max(len(self.starts), 1)
-        return k * size + np.arange(size)
+        ends = np.cumsum([0, *(len(chart.first) for chart in self.starts)])
+        return np.arange(ends[k], ends[k + 1])
 
 
 class MultipleShooting:
@@ -59,16 +63,29 @@ class MultipleShooting:
         x, cuts, first = problem.unknowns.first, [], [np.zeros(0)]
         place = len(x)
         for windowed in cut(problem):
-            states, values = windowed.states, first_starts(problem, windowed)
-            scales = scales_of(states, values[1:] or values)
-            starts = [transforms_at(states, value, scales) for value in values[1:]]
-            first += [coordinates_of(states, start, value) for start, value in zip(starts, values[1:], strict=True)]
-            size = sum(block.size for block in states.blocks) * len(starts)
-            cuts.append(_Cut(windowed, scales, starts, place + np.arange(size), np.ones(len(states.outputs))))
+            values = first_starts(problem, windowed)
+            scales = scales_of(windowed.states, values[1:] or values)
+            charts = self._charts(windowed, values, scales)
+            first += [chart.first for chart in charts]
+            size = sum(len(chart.first) for chart in charts)
+            cuts.append(_Cut(windowed, scales, charts, place + np.arange(size), []))
             place += size
         self.first = np.concatenate(first)
         z = np.concatenate([x, self.first])
         self._cuts = [one._replace(weights=_information(one, self._run(one, z))) for one in cuts]
+
+    def _charts(self, windowed: WindowedRecording, values: list[np.ndarray], scales: list[float]) -> list[WindowChart]:
+        """Of the starts of all windows but the first, near states of these values, by window."""
+        states = windowed.states
+        if not states.closed:
+            return [open_chart(states, value, scales) for value in values[1:]]
+        self.problem.count()
+        x, n, charts = self.problem.unknowns.first[windowed.experiment.local], len(states.outputs), []
+        for window, value in zip(windowed.windows[1:], values[1:], strict=True):
+            transforms = transforms_at(states, value, scales)
+            shown, slope = windowed.run(window, x, transforms, coordinates_of(states, transforms, value))
+            charts.append(closed_chart(states, shown[-n:, window.begin], slope[-n:, window.begin, len(x) :], scales))
+        return charts
 
     def evaluate(self, z: np.ndarray, strength: float) -> tuple[np.ndarray, Bordered]:
         """Whitened residuals (m,) of samples and of gaps, and their Jacobian (m, p + k).
@@ -78,9 +95,9 @@ class MultipleShooting:
         residuals, parts = [], []
         for one, windows in zip(self._cuts, self._runs(z), strict=True):
             rows, columns = [w.residual for w in windows], [w.by_unknowns for w in windows]
-            for gap, slope in _gaps(one, windows, z):
-                rows.append(strength * one.weights * gap)
-                columns.append(strength * one.weights[:, None] * slope)
+            for (gap, slope), chart, weights in zip(_gaps(one, windows), one.starts, one.weights, strict=True):
+                rows.append(strength * weights * (chart.across @ gap))
+                columns.append(strength * weights[:, None] * (chart.across @ slope))
             shared, own = np.split(np.concatenate(columns), [len(one.windowed.experiment.local)], axis=1)
             residuals += rows
             parts.append(Part(one.windowed.experiment.local, shared, own))
@@ -88,8 +105,7 @@ class MultipleShooting:
 
     def largest_gap(self, z: np.ndarray) -> float:
         """The largest difference between the end of a window and the start of the next, in the states' own units."""
-        runs = zip(self._cuts, self._runs(z), strict=True)
-        gaps = [gap for one, windows in runs for gap, _ in _gaps(one, windows, z)]
+        gaps = [gap for one, windows in zip(self._cuts, self._runs(z), strict=True) for gap, _ in _gaps(one, windows)]
         return float(np.max(np.abs(gaps), initial=0.0))
 
     def _runs(self, z: np.ndarray) -> list[list[_Rows]]:
@@ -111,9 +127,9 @@ class MultipleShooting:
         for k, window in enumerate(one.windowed.windows):
             start_slope = np.zeros((len(coordinates), len(x) + len(one.places)))
             if k:
-                places = one.of_start(k - 1)
-                transforms, coordinates = one.starts[k - 1], z[one.places[places]]
-                start_slope[np.arange(len(coordinates)), len(x) + places] = 1.0
+                places, chart = one.of_start(k - 1), one.starts[k - 1]
+                transforms, coordinates = chart.transforms, chart.joints(z[one.places[places]])
+                start_slope[:, len(x) + places] = chart.basis
             else:
                 start_slope[:, : len(x)] = follows
             found.append(_rows(one.windowed, window, x, transforms, coordinates, start_slope))
@@ -134,31 +150,30 @@ def _rows(
     whole[..., : len(x)] += slope[..., : len(x)]
     n = len(windowed.states.outputs)
     seen = np.asarray(window.member.weights)[:-n] > 0
-    return _Rows(residual[:-n][seen], whole[:-n][seen], residual[-n:, window.end], whole[-n:, window.end])
+    ends = [rows[-n:, at] for at in (window.begin, window.end) for rows in (residual, whole)]
+    return _Rows(residual[:-n][seen], whole[:-n][seen], *ends)
 
 
-def _information(one: _Cut, windows: list[_Rows]) -> np.ndarray:
-    """What the samples of a window say of the values (n,) of its start: one over a standard deviation."""
-    states, x = one.windowed.states, len(one.windowed.experiment.local)
-    slopes = [rows.by_unknowns[:, x + one.of_start(k)] for k, rows in enumerate(windows[1:])]
-    if not slopes:
-        return one.weights
-    squares = [np.sum(np.where(np.isfinite(slope), slope, 0.0) ** 2, axis=0) for slope in slopes]
-    pieces = np.split(np.sqrt(np.mean(squares, axis=0)), np.cumsum([block.size for block in states.blocks])[:-1])
-    said = [max(float(np.max(piece)), 1.0) / scale for piece, scale in zip(pieces, one.scales, strict=True)]
-    return np.repeat(said, states.entries)
+def _information(one: _Cut, windows: list[_Rows]) -> list[np.ndarray]:
+    """By window but the first what its samples say of its start, as weights of gaps (g,): one over a standard
+    deviation."""
+    x, most = len(one.windowed.experiment.local), {}
+    for k, (rows, chart) in enumerate(zip(windows[1:], one.starts, strict=True)):
+        slope = rows.by_unknowns[:, x + one.of_start(k)]
+        squares = np.sum(np.where(np.isfinite(slope), slope, 0.0) ** 2, axis=0)
+        for kind in np.unique(chart.kinds):
+            most.setdefault(kind, []).append(float(np.max(squares[chart.kinds == kind])))
+    said = {kind: max(float(np.sqrt(np.mean(squares))), 1.0) for kind, squares in most.items()}
+    return [np.array([said[kind] for kind in chart.gap_kinds]) / chart.scales for chart in one.starts]
 
 
-def _gaps(one: _Cut, windows: list[_Rows], z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _gaps(one: _Cut, windows: list[_Rows]) -> list[tuple[np.ndarray, np.ndarray]]:
     """By how much the values (n,) of states at the ends of windows differ from the starts of the next; derivatives."""
     found = []
-    for k, (before, transforms) in enumerate(zip(windows, one.starts, strict=False)):
-        places = one.of_start(k)
-        value, slope = values_and_slopes(one.windowed.states, transforms, z[one.places[places]])
-        signs = _signs(one.windowed.states, before.end, value)
-        whole = signs[:, None] * before.end_by_unknowns
-        whole[:, len(one.windowed.experiment.local) + places] -= slope
-        found.append((signs * before.end - value, whole))
+    for before, after in itertools.pairwise(windows):
+        signs = _signs(one.windowed.states, before.end, after.start)
+        slope = signs[:, None] * before.end_by_unknowns - after.start_by_unknowns
+        found.append((signs * before.end - after.start, slope))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,18 @@ def needs_audit(output: OutputName) -> bool:
     return output.kind == "reaction"
 
 
+def needs_rates(output: OutputName) -> bool:
+    """Whether it follows from how the run changes from one saved time to the next."""
+    return output.kind == "accelerometer"
+
+
 def signal(
-    output: OutputName, model: Model, run: Trajectory, step: Array, moved: Mapping[str, Array]
+    output: OutputName, model: Model, run: Trajectory, step: Array, moved: Mapping[str, Array], known: Any = None
 ) -> Float[Array, " knots"]:
     """The output at the saved times of a run, which are `step` (s) apart; pure.
 
-    **Arguments:** `moved`: by body, how far its centre of mass has moved (3,), m; points stay where they are.
+    **Arguments:** `moved`: by body, how far its centre of mass has moved (3,), m; points stay where they are; `known`:
+    how many of the saved times count, all if it is None.
     """
     name, entry = output.owner, (slice(None), *output.index)
     if output.kind == "gyro":
@@ -43,6 +50,6 @@ def signal(
         return run.position[name][:, i] + rotation[:, i] @ point
     omega = run.angular_velocity[name]
     weight = parameter_value(model, "gravity")
-    force = jnp.einsum("tij,ti->tj", rotation, rate(step, run.velocity[name]) - weight)
-    at_point = jax.vmap(lambda w, a: cross(a, point) + cross(w, cross(w, point)))(omega, rate(step, omega))
+    force = jnp.einsum("tij,ti->tj", rotation, rate(step, run.velocity[name], known) - weight)
+    at_point = jax.vmap(lambda w, a: cross(a, point) + cross(w, cross(w, point)))(omega, rate(step, omega, known))
     return (force + at_point)[:, i]

@@ -92,7 +92,7 @@ def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tup
         if place.body is not None:
             moved[place.body] = value[1:4] if place.base == INERTIAL else value
         elif place.index is None:
-            whole[place.base] = value.reshape(parse_parameter((model,), place.base).shape)
+            whole[place.base] = value
         else:
             array = whole.get(place.base, parameter_value(model, place.base))
             array = array.at[place.index].set(value[0])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jmbs.identification.expressions import Expression
-from jmbs.identification.interpolation import at_times
+from jmbs.identification.interpolation import ORDER, REACH, at_times
 from jmbs.identification.output_names import OutputName
-from jmbs.identification.outputs import needs_audit, signal
+from jmbs.identification.outputs import needs_audit, needs_rates, signal
 from jmbs.identification.places import Place, place_of, with_places
 from jmbs.identification.study import SENSOR_KEYS
 from jmbs.identification.transforms import Transform
@@ -36,7 +36,7 @@ class FitProgram:
     """What is compiled once for all recordings of equal shapes.
 
     **Arguments:** `outputs`: by channel; `sensors`: their names; `blocks` of the unknowns; `ties`: where, and the
-    expression; `knots`: how many steps' ends; `method`: of the run.
+    expression; `knots`: how many steps' ends there may be; `method`: of the run.
     """
 
     outputs: tuple[OutputName, ...]
@@ -76,15 +76,16 @@ class FitProgram:
 class Member(eqx.Module):
     """A recording as arrays, of c channels at n times.
 
-    **Arguments:** `model` with its inputs; `start`, `step` (s) of the run; `times` (n,); `measured` (c, n); `weights`
-    (c, n), one over the standard deviation of a sample, zero where there is none; `constants` (c, 3): gain, bias and
-    delay where they are known; `transforms` of the unknowns, in the order of the blocks; `fixed`: values by path that
-    hold in this recording whatever is unknown.
+    **Arguments:** `model` with its inputs; `start`, `step` (s) of the run; `knots`, the ends of its steps with the
+    start; `times` (n,); `measured` (c, n); `weights` (c, n), one over the standard deviation of a sample, zero where
+    there is none; `constants` (c, 3): gain, bias and delay where they are known; `transforms` of the unknowns, in the
+    order of the blocks; `fixed`: values by path that hold in this recording whatever is unknown.
     """
 
     model: Model
     start: Float[Array, ""]
     step: Float[Array, ""]
+    knots: Int[Array, ""]
     times: Float[Array, " n"]
     measured: Float[Array, "c n"]
     weights: Float[Array, "c n"]
@@ -146,17 +147,31 @@ def sensor_values(program: Program, member: AnyMember, named: Mapping[str, Array
 
 
 def predict(
-    program: FitProgram, member: Member, local: Float[Array, " p"], adjoint: str = "forward"
+    program: FitProgram,
+    member: Member,
+    local: Float[Array, " p"],
+    adjoint: str = "forward",
+    horizon: Any = jnp.inf,
 ) -> Float[Array, "c n"]:
-    """What the sensors show, without noise; pure. NaN after a failure of the run. `adjoint`: see `simulate`."""
+    """What the sensors show at times up to `horizon`, s, without noise; pure. NaN after a failure of the run.
+
+    **Arguments:** `adjoint`: see `simulate`. With `forward` the run ends where nothing later is asked for, with others
+    it has as many steps as the program's knots allow.
+    """
     model, named, moved = fitted_model(program, member, local)
     audit = any(needs_audit(output) for output in program.outputs)
+    sensors = sensor_values(program, member, named)
+    known, most = jnp.asarray(program.knots), program.knots
+    if adjoint == "forward":
+        known = known_knots(program, member, [delay for _, _, delay in sensors], horizon)
+        # The first step leads from the start to itself; what an audit says of a saved time comes with the one after.
+        most = known + int(audit)
     run = simulate(
         model,
         t0=member.start,
         ts=member.start + member.step * jnp.arange(program.knots, dtype=member.step.dtype),
         dt=ONE_STEP,
-        max_steps=program.knots,
+        max_steps=most,
         solver=program.method,
         adjoint=adjoint,
         audit=audit,
@@ -164,10 +179,21 @@ def predict(
         throw=False,
     )
     shown = []
-    for output, (gain, bias, delay) in zip(program.outputs, sensor_values(program, member, named), strict=True):
-        knots = signal(output, model, run, member.step, moved)
-        shown.append(gain * at_times(member.start, member.step, knots, member.times - delay) + bias)
+    for output, (gain, bias, delay) in zip(program.outputs, sensors, strict=True):
+        knots = signal(output, model, run, member.step, moved, known)
+        shown.append(gain * at_times(member.start, member.step, knots, member.times - delay, known) + bias)
     return jnp.stack(shown)
+
+
+def known_knots(program: FitProgram, member: Member, delays: Iterable[Array], horizon: Any) -> Int[Array, ""]:
+    """How many knots of a recording show the same at times up to `horizon`, s, as all of them."""
+    latest = jax.lax.stop_gradient(jnp.max(jnp.stack([jnp.asarray(horizon - delay) for delay in delays])))
+    reach = REACH * (1 + any(needs_rates(output) for output in program.outputs)) + 1
+    wanted = jnp.floor((latest - member.start) / member.step) + reach
+    all_of_them = member.knots.astype(wanted.dtype)
+    # Without times that are known, all.
+    wanted = jnp.where(wanted < all_of_them, wanted, all_of_them)
+    return jnp.maximum(wanted, ORDER).astype(member.knots.dtype)
 
 
 def whitened(
@@ -175,7 +201,7 @@ def whitened(
 ) -> Float[Array, "c n"]:
     """Residuals over standard deviations at times up to `horizon`, s, zero elsewhere; pure."""
     seen = (member.weights > 0) & (member.times <= horizon)
-    predicted = jnp.where(seen, predict(program, member, local, adjoint), 0.0)
+    predicted = jnp.where(seen, predict(program, member, local, adjoint, horizon), 0.0)
     return jnp.where(seen, (predicted - member.measured) * member.weights, 0.0)
 
 

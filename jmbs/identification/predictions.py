@@ -14,16 +14,15 @@ from jmbs.identification.least_squares import visible_directions
 from jmbs.identification.motion import MotionProgram
 from jmbs.identification.motion_problem import driven, is_by_motion
 from jmbs.identification.output_names import OutputName, parse_output
-from jmbs.identification.prediction import fitted_model
 from jmbs.identification.problem import (
     Experiment,
     FitProblem,
     deviations_of,
     experiment_of,
-    knots_of,
     outputs_of,
     recording_models,
     refuse_recording,
+    shows_of,
     stepped,
 )
 from jmbs.identification.recording_inputs import with_recording_inputs
@@ -117,10 +116,11 @@ def _ready(solution: Solution, recording: Recording, fitted: bool) -> tuple[FitP
     if by_motion:
         return problem, made(_shared_samples(problem, made(len(asked.ts))))
     known = next((e for e in problem.experiments if e.recording is recording), None)
-    sketch = made(len(asked.ts))
-    step = _step(solution, problem, sketch) if known is None else float(known.member.step)
-    knots, n = _shared_shape(problem, sketch, knots_of(sketch, step))
-    return problem, stepped(made(n), step, knots)
+    knots, n = _shared_shape(problem, made(len(asked.ts)))
+    experiment = made(n)
+    experiment = experiment._replace(program=dataclasses.replace(experiment.run, knots=knots))
+    step = _step(solution, problem, experiment) if known is None else float(known.member.step)
+    return problem, stepped(experiment, step)
 
 
 def _unmeasured(parameter: Parameter) -> Parameter:
@@ -149,24 +149,24 @@ def _outputs(study: Study, recording: Recording, model: Model) -> dict[str, Outp
     return found
 
 
-def _step(solution: Solution, problem: FitProblem, sketch: Experiment) -> float:
-    """The step, s, that the motion at the estimate wants, as for samples of all channels. `sketch`: without steps."""
-    at = jnp.asarray(problem.local(sketch, solution.x), sketch.member.model.dtype)
-    model = fitted_model(sketch.program, sketch.member, at)[0]
-    noise = deviations_of(problem.study, sketch.recording, sketch.outputs, solution.noise)
-    weights = {name: 1 / np.broadcast_to(deviation, len(sketch.recording.ts)) for name, deviation in noise.items()}
-    return chosen_step(sketch.recording, model, sketch.outputs, weights)[0]
+def _step(solution: Solution, problem: FitProblem, asked: Experiment) -> float:
+    """The step, s, that the motion at the estimate wants, as for samples of all channels."""
+    noise = deviations_of(problem.study, asked.recording, asked.outputs, solution.noise)
+    weights = np.zeros(asked.member.weights.shape)
+    for row, deviation in enumerate(noise.values()):
+        weights[row, : len(asked.recording.ts)] = 1 / deviation
+    shows = shows_of(problem, asked, problem.local(asked, solution.x))
+    return chosen_step(asked.recording, asked.member.model, shows, weights)
 
 
-def _shared_shape(problem: FitProblem, own: Experiment, knots: int) -> tuple[int, int]:
+def _shared_shape(problem: FitProblem, own: Experiment) -> tuple[int, int]:
     """Knots and samples: those of a program of the fit that is long enough, for it is compiled already."""
     n = len(own.member.times)
     for experiment in problem.experiments:
-        shape = experiment.run.knots, len(experiment.member.times)
         same = dataclasses.replace(experiment.run, knots=own.run.knots) == own.program
-        if same and shape[0] >= knots and shape[1] >= n:
-            return shape
-    return knots, n
+        if same and len(experiment.member.times) >= n:
+            return experiment.run.knots, len(experiment.member.times)
+    return own.run.knots, n
 
 
 def _shared_samples(problem: FitProblem, own: Experiment) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from jmbs.identification.noise import noise_of
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
-from jmbs.identification.prediction import FitProgram, Member, fitted_model
+from jmbs.identification.prediction import FitProgram, Member
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import chosen_step, fixed_method, shortest_of
 from jmbs.identification.study import SENSOR_KEYS, Channel, Parameter, Recording, Study
@@ -27,6 +28,10 @@ from jmbs.identification.ties import expressions_of
 from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, samples, starts_of, unknowns_of
 from jmbs.library.mechanics import nearest
 from jmbs.simulation import Model
+
+CAPACITY = 4096
+"""For how many knots programs of fits have room at least. Those that are not wanted cost no steps; shorter steps or
+other recordings find the program compiled."""
 
 
 class Experiment(NamedTuple):
@@ -131,11 +136,14 @@ class FitProblem:
 
     def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
         """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
+        n, shown = len(experiment.recording.ts), self.shown(experiment, local)
+        return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
+
+    def shown(self, experiment: Experiment, local: np.ndarray) -> np.ndarray:
+        """The same (c, n) at all times of its program."""
         self.counts.simulations += experiment.program.simulates
         at = jnp.asarray(local, experiment.member.model.dtype)
-        shown = np.asarray(experiment.program.shown(experiment.member, at))
-        n = len(experiment.recording.ts)
-        return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
+        return np.asarray(experiment.program.shown(experiment.member, at))
 
     def steps(self) -> dict[str, float]:
         """The step of each recording that is simulated, s."""
@@ -185,17 +193,19 @@ def with_steps(problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] 
     """
     steps = {}
     for e in (e for e in problem.experiments if e.program.simulates):
-        name = e.recording.name
-        at = jnp.asarray(problem.local(e, x), e.member.model.dtype)
-        model = fitted_model(e.program, e.member, at)[0]
+        name, shows = e.recording.name, shows_of(problem, e, problem.local(e, x))
         longest = None if at_most is None else at_most[name]
-        steps[name], runs = chosen_step(e.recording, model, e.outputs, e.weights, longest)
-        problem.counts.simulations += runs
+        steps[name] = chosen_step(e.recording, e.member.model, shows, np.asarray(e.member.weights), longest)
     return of_steps(problem, steps)
 
 
+def shows_of(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> Callable[[float], np.ndarray]:
+    """What the sensors of a recording show (c, n) at its local unknowns, by the step, s."""
+    return lambda step: problem.shown(stepped(experiment, step), local)
+
+
 def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
-    """The problem with given steps, s, by recording, or shorter ones where recordings share a program of more knots."""
+    """The problem with given steps, s, by recording, or a little shorter ones."""
     kinds: dict[Any, list[Experiment]] = {}
     experiments = {e.recording.name: e for e in problem.experiments}
     for name in steps:
@@ -211,11 +221,20 @@ def _shared(study: Study, recording: Recording) -> Any:
     return id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
 
 
-def stepped(experiment: Experiment, step: float, knots: int) -> Experiment:
-    """The experiment with so many knots, and steps of `step`, s, or shorter ones where there are more than it wants."""
-    step = shortest_of(experiment.recording, experiment.member.model, step, knots)
-    member = dataclasses.replace(experiment.member, step=jnp.asarray(step, experiment.member.step.dtype))
-    return experiment._replace(program=dataclasses.replace(experiment.program, knots=knots), member=member)
+def stepped(experiment: Experiment, step: float, most: int = 0) -> Experiment:
+    """The experiment with steps of `step`, s, or a little shorter so that the last sample ends one; in a program that
+    has room for `most` knots too."""
+    own, before = knots_of(experiment, step), experiment.member
+    step = shortest_of(experiment.recording, before.model, step, own)
+    arrays = {"step": jnp.asarray(step, before.step.dtype), "knots": jnp.asarray(own, before.knots.dtype)}
+    knots = max(capacity_of(max(own, most)), experiment.run.knots)
+    program = dataclasses.replace(experiment.run, knots=knots)
+    return experiment._replace(program=program, member=dataclasses.replace(before, **arrays))
+
+
+def capacity_of(knots: int) -> int:
+    """For how many knots a program has room that is wanted for so many."""
+    return next(CAPACITY * 4**i for i in itertools.count() if CAPACITY * 4**i >= knots)
 
 
 def knots_of(experiment: Experiment, step: float) -> int:
@@ -361,8 +380,8 @@ def _member(
     arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, np.nan, times, measured, weights, constants)]
     transforms = tuple(block.transform for block in unknowns.of(recording.name))
     start, step_, times_, measured_, weights_, constants_ = arrays
-    fixed = {path: jnp.asarray(value, dtype) for path, value in recording.set.items()}
-    return Member(model, start, step_, times_, measured_, weights_, constants_, transforms, fixed)
+    fixed, knots = {path: jnp.asarray(value, dtype) for path, value in recording.set.items()}, jnp.asarray(ORDER)
+    return Member(model, start, step_, knots, times_, measured_, weights_, constants_, transforms, fixed)
 
 
 def noise_given(study: Study, recording: Recording, sensor: str) -> float | np.ndarray | str:

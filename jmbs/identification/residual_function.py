@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import jax
@@ -23,7 +24,11 @@ class Residual:
     """
 
     def __init__(self, problem: FitProblem):
-        self.experiments = problem.training
+        # Reverse mode takes all steps that a program has knots for.
+        self.experiments = tuple(
+            e._replace(program=dataclasses.replace(e.program, knots=int(e.member.knots))) if e.program.simulates else e
+            for e in problem.training
+        )
         self.blocks = problem.unknowns.blocks
         self.start = jnp.asarray(problem.unknowns.first, problem.study.model.dtype)
 

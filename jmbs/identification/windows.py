@@ -16,7 +16,7 @@ from jmbs.identification.interpolation import ORDER
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.places import Place
 from jmbs.identification.prediction import FitProgram, Member, fitted_model, residual_and_jacobian
-from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.problem import Experiment, FitProblem, capacity_of
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
 from jmbs.simulation import Model
@@ -28,17 +28,29 @@ SHORTEST = ORDER + 2
 
 
 class JointStates(NamedTuple):
-    """The states of an open tree of joints: `blocks`, the q and the v of each joint, where they stand and how many
-    coordinates they have; `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's."""
+    """The states of joints: `blocks`, the q and the v of each, where they stand and how many coordinates they have;
+    `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's. Where joints have `closed`
+    loops, assembly starts from these q and v."""
 
     blocks: tuple[UnknownBlock, ...]
     outputs: tuple[OutputName, ...]
     entries: tuple[int, ...]
+    closed: bool
+
+    @property
+    def owners(self) -> list[tuple[str, str]]:
+        """Of each block its joint, and whether it is a `q` or a `v`."""
+        return [(o.owner, o.kind) for o in (self.outputs[first] for first in np.cumsum([0, *self.entries[:-1]]))]
 
     @property
     def keys(self) -> list[str]:
         """Of each block whether it is a `q` or a `v`."""
-        return [self.outputs[first].kind for first in np.cumsum([0, *self.entries[:-1]])]
+        return [key for _, key in self.owners]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of each block how many coordinates it has."""
+        return [block.size for block in self.blocks]
 
     def by_block(self, values: np.ndarray) -> list[np.ndarray]:
         """Values (n, ...) of a state, cut by blocks."""
@@ -46,11 +58,16 @@ class JointStates(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of a recording: a `member` of its program, whose last channels are the states of joints; of these there is
-    one sample, at the end of the window, numbered `end`."""
+    """A part of a recording: a `member` of its program, whose last channels are the states of joints; of these there
+    are two samples, at the window's end and at its begin, numbered `end` and `begin`."""
 
     member: Member
     end: int
+
+    @property
+    def begin(self) -> int:
+        """See `Window`."""
+        return self.end + 1
 
 
 class WindowedRecording(NamedTuple):
@@ -66,7 +83,7 @@ class WindowedRecording(NamedTuple):
         """The values (n,) of the state that the recording starts from, and their derivative (n, p)."""
         member = self.experiment.member
         at = jnp.asarray(local, member.model.dtype)
-        value, slope = _first_state(self.experiment.run, self.states.blocks, member, at)
+        value, slope = _first_state(self.experiment.run, self.states, member, at)
         return np.asarray(value, float), np.asarray(slope, float)
 
     def run(
@@ -85,11 +102,16 @@ class WindowedRecording(NamedTuple):
 
 @eqx.filter_jit
 def _first_state(
-    program: FitProgram, blocks: tuple[UnknownBlock, ...], member: Member, local: Float[Array, " p"]
+    program: FitProgram, states: JointStates, member: Member, local: Float[Array, " p"]
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
     def values(vector):
         model = fitted_model(program, member, vector)[0]
-        value = jnp.concatenate([initial_value(model, block) for block in blocks])
+        if states.closed:
+            view = model.view(model.initial_state(), member.start)
+            found = [getattr(view, key)[joint] for joint, key in states.owners]
+        else:
+            found = [initial_value(model, block) for block in states.blocks]
+        value = jnp.concatenate(found)
         return value, value
 
     slope, value = jax.jacfwd(values, has_aux=True)(local)
@@ -109,30 +131,32 @@ def initial_value(model: Model, block: UnknownBlock) -> Array:
 
 
 def joint_states(model: Model) -> JointStates:
-    """What decides how an open tree moves on. Raises `ModelError` for a model that something else decides too."""
+    """What decides how a mechanism of joints moves on. Raises `ModelError` where something else decides too."""
     blocks, outputs, entries = [], [], []
-    if not _is_tree_of_joints(model):
-        found = (
-            f"multiple_shooting of {model.name}, which has loops, constraints, free bodies or states besides joints'"
-        )
-        raise ModelError("estimator/method", found, "an open tree of joints; shooting with a growing horizon takes all")
+    if model.tree is None or not _is_of_joints(model):
+        found = f"multiple_shooting of {model.name}, which has constraints, free bodies or states besides joints'"
+        raise ModelError("estimator/method", found, "joints alone; shooting with a growing horizon takes all")
+    closed = model.tree.closing is not None
     for joint in model.layout.joints:
         sizes = model.layout.initial_shapes("joints", joint)
         for key in ("q", "v"):
             (n,), (coordinates,) = sizes[key], sizes["v"]
             if not n:
                 continue
-            path = f"initial/{joint}/{key}"
+            path = f"initial/{joint}/{'guess' if closed and key == 'q' else key}"
             names = tuple(f"windows/{joint}/{key}[{i}]" for i in range(n))
             blocks.append(UnknownBlock(names, Place(path, path), coordinates))
             outputs += [parse_output(model, f"{joint}/{key}[{i}]") for i in range(n)]
             entries.append(n)
-    return JointStates(tuple(blocks), tuple(outputs), tuple(entries))
+    return JointStates(tuple(blocks), tuple(outputs), tuple(entries), closed)
 
 
-def _is_tree_of_joints(model: Model) -> bool:
+def _is_of_joints(model: Model) -> bool:
+    """Whether the states of joints, some of which may close loops, are all that a model has."""
     tree = model.tree
-    if tree is None or tree.other_rows.size or not all(all(group.names) for group in tree.tree.groups):
+    if tree is None or (tree.other_rows.size and tree.closing is None):
+        return False
+    if not all(all(group.names) for group in tree.tree.groups):
         return False
     parts = model.layout.parts
     of_joints = {joint.coordinates for joint in parts.joints} | {element.length for element in parts.elements}
@@ -168,7 +192,7 @@ def cut(problem: FitProblem) -> list[WindowedRecording]:
         )
         for e, _, _ in cuts
     }
-    return [_windowed(e, length, chosen, most[e.recording.name] + 1) for e, length, chosen in cuts]
+    return [_windowed(e, length, chosen, most[e.recording.name] + 2) for e, length, chosen in cuts]
 
 
 def _samples_by_window(e: Experiment, length: int, count: int) -> list[np.ndarray]:
@@ -186,32 +210,41 @@ def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -
     # What is said of the start of the recording does not hold at the starts of windows.
     ties = tuple((place, expression) for place, expression in program.ties if not place.base.startswith("initial/"))
     fixed = {path: value for path, value in e.member.fixed.items() if not path.startswith("initial/")}
+    blocks, model = program.blocks, e.member.model
+    if states.closed:
+        blocks = tuple(b._replace(place=None) if _is_initial(b.place) else b for b in blocks)
+        model = dataclasses.replace(model, initial={"joints": {}})
     of_windows = FitProgram(
         (*program.outputs, *states.outputs),
         (*program.sensors, *shown),
-        (*program.blocks, *states.blocks),
+        (*blocks, *states.blocks),
         ties,
-        length + 1,
+        capacity_of(length + 1),
         program.method,
     )
     start, spacing = float(e.member.start), length * float(e.member.step)
     windows = []
     for k, places in enumerate(chosen):
         member = _member(e.member, states, start + k * spacing, start + (k + 1) * spacing, places, most)
-        windows.append(Window(dataclasses.replace(member, fixed=fixed), len(places)))
+        member = dataclasses.replace(member, knots=jnp.asarray(length + 1), model=model, fixed=fixed)
+        windows.append(Window(member, len(places)))
     return WindowedRecording(e, tuple(windows), of_windows, states)
 
 
+def _is_initial(place: Place | None) -> bool:
+    return place is not None and place.base.startswith("initial/")
+
+
 def _member(whole: Member, states: JointStates, begin: float, end: float, places: np.ndarray, most: int) -> Member:
-    """The samples of a window, then one of the states at its end."""
+    """The samples of a window, then those of the states at its end and its begin."""
     n, dtype = len(states.outputs), whole.times.dtype
     sensors = whole.weights.shape[0]
     times = np.full(most, end)
-    times[: len(places)] = np.asarray(whole.times)[places]
+    times[: len(places)], times[len(places) + 1] = np.asarray(whole.times)[places], begin
     measured, weights = np.zeros((sensors + n, most)), np.zeros((sensors + n, most))
     measured[:sensors, : len(places)] = np.asarray(whole.measured)[:, places]
     weights[:sensors, : len(places)] = np.asarray(whole.weights)[:, places]
-    weights[sensors:, len(places)] = 1.0
+    weights[sensors:, len(places) : len(places) + 2] = 1.0
     constants = np.concatenate([np.asarray(whole.constants), np.tile([1.0, 0.0, 0.0], (n, 1))])
     arrays = [jnp.asarray(a, dtype) for a in (begin, times, measured, weights, constants)]
     start, times_, measured_, weights_, constants_ = arrays

@@ -23,7 +23,16 @@ from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
 from jmbs.multibody.batches import Inputs
-from jmbs.multibody.closing import Closing, Loops, by_joint, closing_jacobian, drift, gaps, less_transmitted
+from jmbs.multibody.closing import (
+    Closing,
+    Loops,
+    by_joint,
+    closing_jacobian,
+    drift,
+    gaps,
+    less_transmitted,
+    rates_and_rows,
+)
 from jmbs.multibody.closing_adjoint import closing_gradient
 from jmbs.multibody.dynamics import factorised
 from jmbs.multibody.implicit import Equations, solution
@@ -33,7 +42,7 @@ from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_l
 from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
-from jmbs.spatial import Symmetric
+from jmbs.spatial import Symmetric, scale, symmetric_times
 
 DENSE_ROWS = 24
 """Up to so many rows the systems of a batch are solved together, without regard to zeros in them."""
@@ -84,7 +93,7 @@ def closed_dynamics(
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
     """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
     n_v, inputs = closed.tree.n_velocities, Inputs(links, q, v, forces, loads, closure)
-    x = solution(_equations(closed, _value), inputs, n_v + len(closure.drift))
+    x = solution(_equations(closed, _residual, _value), inputs, n_v + len(closure.drift))
     return x[:n_v], x[n_v:]
 
 
@@ -97,13 +106,14 @@ def closing_impulse(
     closure = LoopInputs(joints, jnp.zeros(len(closed.loops.rates), rows.dtype), rows)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     inputs = Inputs(links.weightless, q, still, still, None, closure)
-    return solution(_equations(closed, _impulse), inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
+    equations = _equations(closed, _impulse_residual, _impulse)
+    return solution(equations, inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
 
 
-def _equations(closed: ClosedTree, value: Callable) -> Equations:
+def _equations(closed: ClosedTree, residual: Callable, value: Callable) -> Equations:
     return Equations(
         closed.tree,
-        functools.partial(_residual, closed),
+        functools.partial(residual, closed),
         functools.partial(value, closed),
         functools.partial(_solve, closed),
         functools.partial(_pull, closed),
@@ -118,6 +128,21 @@ def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
     needed = _needed(closed, inputs, kin, joints, body_wrenches(links, kin), multipliers)
     rest = links.with_rotors(generalised_forces(tree, kin, needed, walk=True), dv) - forces
     return jnp.concatenate([rest, _drift(closed, kin, joints, closure)])
+
+
+def _impulse_residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
+    """The same without motion, weight and forces: momenta of bodies that move with the impulse's velocities."""
+    tree, (links, q, still, _, _, closure) = closed.tree, inputs
+    # With the batch axis that all inputs have.
+    v, multipliers = x[: tree.n_velocities] + jnp.zeros_like(still), x[tree.n_velocities :]
+    kin = kinematics(tree, links, q, v, walk=True, differentiable=True)
+    bodies, joints, loops = kin.bodies, closure.joints.in_components(), closed.loops
+    momenta = symmetric_times(turned_inertias(links, kin), bodies.spin), scale(links.mass, bodies.velocity)
+    transmitted = by_joint(joints.normal, multipliers, loops.rows, len(loops.bodies))
+    needed = less_transmitted(bodies, loops, joints, momenta, transmitted)
+    rest = links.with_rotors(generalised_forces(tree, kin, needed, walk=True), v)
+    rows = rates_and_rows(gaps(bodies, loops, joints).twist, loops, joints)[1]
+    return jnp.concatenate([rest, rows + closure.drift])
 
 
 def _value(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:

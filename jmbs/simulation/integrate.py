@@ -65,7 +65,7 @@ def simulate(
     constraints: str | None = None,
     formulation: str | None = None,
     inputs: Mapping[str, Any] | None = None,
-    max_steps: int | None = None,
+    max_steps: Any = None,
     until: Mapping[str, Any] | Callable[[Any, Any], Any] | None = None,
     adjoint: str | diffrax.AbstractAdjoint = "auto",
     audit: bool = True,
@@ -93,13 +93,13 @@ def simulate(
     - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.
     - `max_steps`: of an adaptive run; of one with fixed steps where times or `dt` are traced, which then takes as long
-      as so many steps.
+      as so many steps, with `adjoint="forward"` as the steps it takes; there `max_steps` may be traced too.
     - `until`: ends the run where a joint's coordinate first takes a value, `{"elbow": 0.0}`, or a function `(t, view)`
       is zero, see `jmbs.simulation.Until`: the sample there is `Trajectory.event`, its time `event_time`. `{}`: never.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
       checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps; forward is
       forward mode alone for open trees, several times quicker there on a CPU (`jax.jacfwd` by few parameters), and
-      direct for others. Adaptive steps: direct
+      where times or `dt` are traced; direct for others. Adaptive steps: direct
       (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
@@ -273,7 +273,7 @@ def steps_of(program: Program, values: Values, is_open: bool = False) -> Steps:
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
         keep, forward = program.adjoint == "checkpoint", is_open and program.adjoint == "forward"
-        return FixedSteps(values.counts, program.steps, keep, program.traced, forward)
+        return FixedSteps(values.counts, program.steps, keep, program.traced, forward, values.max_steps)
     most = values.max_steps if program.steps is None else program.steps
     return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint], program.traced)
 

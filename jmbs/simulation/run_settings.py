@@ -62,9 +62,9 @@ class Program:
 
 class Values(eqx.Module):
     """The numbers of a run, as arrays, None where there are none: `times` (n,) s to stop at; `counts` (n - 1,) of fixed
-    steps between them, or tolerances and the most steps; Baumgarte's rate, 1/s; a diffrax solver, where it is not known
-    by its name; whether traced times and steps are `valid`; `goals` (roots,), values of what the run ends at; `before`:
-    the end of a run that this one goes on from."""
+    steps between them, or tolerances; the most steps, where the program does not know them; Baumgarte's rate, 1/s; a
+    diffrax solver, where it is not known by its name; whether traced times and steps are `valid`; `goals` (roots,),
+    values of what the run ends at; `before`: the end of a run that this one goes on from."""
 
     times: Array
     counts: Any
@@ -131,7 +131,9 @@ class RunSettings:
                 self.baumgarte = known_number("baumgarte", baumgarte, "1/s", positive=True)
         given = settings.max_steps if max_steps is None else max_steps
         most = DEFAULT_MAX_STEPS if given is None else given
-        self.max_steps = count("max_steps", known_number("max_steps", most, positive=True, whole=True))
+        self.max_steps = most
+        if not (is_traced(most) and adjoint == "forward" and self.dt is not None):
+            self.max_steps = count("max_steps", known_number("max_steps", most, positive=True, whole=True))
         self.traced, self.dtype, self.audit = is_traced((self.ts, self.dt)), model.dtype, audit
         self.until, self.goals = until_of(model, until)
         beside = "traced times or dt" if self.traced else "until" if self.until else ""
@@ -141,8 +143,10 @@ class RunSettings:
         if self.dt is not None:
             self.counts, self.most = self._counted(self.dt, given is not None)
         self.adjoint = _adjoint(adjoint, self.counts is not None, self.most)
+        # Forward derivatives go through a loop of any number of steps.
+        self.loops = self.traced and self.counts is not None and self.adjoint == "forward"
 
-    def _counted(self, dt: Any, bounded: bool) -> tuple[Any, int]:
+    def _counted(self, dt: Any, bounded: bool) -> tuple[Any, Any]:
         """Fixed steps in each saving interval, and in the run, or the most of them where that cannot be known."""
         if not self.traced:
             counts = step_counts(self.ts, dt)
@@ -157,7 +161,8 @@ class RunSettings:
 
     def program(self, derivatives: bool) -> Program:
         """**Arguments:** `derivatives`: whether the run may be differentiated, so that steps are counted first."""
-        steps = self.most if derivatives or not isinstance(self.adjoint, str) else None
+        counted = derivatives or not isinstance(self.adjoint, str)
+        steps = self.most if counted and not self.loops else None
         adjoint = self.adjoint if derivatives or not isinstance(self.adjoint, str) else "none"
         settings = self.method, self.formulation, self.constraints, self.counts is None
         return Program(*settings, adjoint, self.audit, self.lead, steps, self.traced, self.until)
@@ -174,7 +179,7 @@ class RunSettings:
         number = functools.partial(array, dtype=self.dtype)
         times, counts = number(self.ts), array(self.counts, int)
         rtol = self.rtol or (FLOAT32_STAGES if self.dtype == np.float32 else None)
-        max_steps = array(self.max_steps, int) if self.counts is None else None
+        max_steps = array(self.max_steps, int) if self.counts is None or self.loops else None
         rate = number(self.baumgarte)
         goals = self.goals if is_traced(self.goals) else number(self.goals)
         return Values(times, counts, number(rtol), number(self.atol), max_steps, rate, self.solver, self.valid, goals)
@@ -207,7 +212,7 @@ def _tolerances(given: Any) -> list[float]:
     return found
 
 
-def _adjoint(adjoint: Any, fixed: bool, steps: int) -> str | diffrax.AbstractAdjoint:
+def _adjoint(adjoint: Any, fixed: bool, steps: Any) -> str | diffrax.AbstractAdjoint:
     """What differentiation goes through: direct, checkpoint or forward, or a diffrax adjoint."""
     if isinstance(adjoint, diffrax.AbstractAdjoint):
         return adjoint

@@ -104,10 +104,11 @@ def step_counts(ts: np.ndarray, dt: float) -> np.ndarray:
     return np.maximum(1, np.ceil(np.diff(ts) / dt * (1 - 1e-9))).astype(int)
 
 
-def traced_step_counts(ts: Any, dt: Any, most: int, dtype: np.dtype) -> Int[Array, " intervals"]:
+def traced_step_counts(ts: Any, dt: Any, most: Any, dtype: np.dtype) -> Int[Array, " intervals"]:
     """The same of traced times or a traced step; with one more than the `most` steps of a run where there are more."""
     times, slack = jnp.asarray(ts, dtype), max(1e-9, 16 * float(jnp.finfo(dtype).eps))
     wanted = jnp.ceil(jnp.diff(times) / dt * (1 - slack))
+    most = jnp.asarray(most, dtype)
     return jnp.where(wanted <= most, jnp.maximum(wanted, 1.0), most + 1.0).astype(int)
 
 

@@ -1,7 +1,8 @@
 """Fixed steps: one loop over all of them.
 
 Where their number is known when the program is made, the loop is a scan, which both modes of differentiation go
-through. Where it is not, the program serves any number of steps, without derivatives backwards.
+through. Where it is not, the program serves any number of steps, without derivatives backwards: it takes no longer than
+the steps that are wanted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.forward_run import forward_kernel
+from jmbs.solvers.one_mode import forward_only
 from jmbs.solvers.stepping import (
     Problem,
     Run,
@@ -53,7 +55,7 @@ class FixedSteps(eqx.Module):
     **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
     reverse mode keeps only about as many states as the root of it and computes the others anew; `bounded`, static:
     whether `total` is the most that the sum may be, beyond which a run ends; `forward`, static: derivatives are forward
-    ones only, see `jmbs.solvers.forward_run`.
+    ones only, see `jmbs.solvers.forward_run`; `most`: an array in place of a bounded `total`, with forward derivatives.
     """
 
     counts: Int[Array, " intervals"]
@@ -61,6 +63,7 @@ class FixedSteps(eqx.Module):
     checkpoint: bool = eqx.field(static=True, default=False)
     bounded: bool = eqx.field(static=True, default=False)
     forward: bool = eqx.field(static=True, default=False)
+    most: Int[Array, ""] | None = None
 
     def start(self, problem: Problem, y0: PyTree) -> FixedCarry:
         """See `Steps`."""
@@ -78,17 +81,24 @@ class FixedSteps(eqx.Module):
 
     def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:
         """See `Steps`; `stop` only where the number of steps is not known ahead."""
-        arrays, others = eqx.partition((problem, self.counts, carry, stop), eqx.is_array)
+        arrays, others = eqx.partition((problem, self.counts, carry, stop, self.most), eqx.is_array)
 
         def advance(arrays: PyTree) -> FixedCarry:
             return self._advance(*eqx.combine(arrays, others))
 
-        return forward_kernel(advance, arrays) if self.forward else one_kernel(advance, arrays)
+        if self.forward:
+            return forward_kernel(advance, arrays)
+        carry = one_kernel(advance, arrays)
+        return carry if self.most is None else forward_only(carry)
 
-    def _advance(self, problem: Problem, counts: Array, carry: FixedCarry, stop: Array | None) -> FixedCarry:
+    def _advance(
+        self, problem: Problem, counts: Array, carry: FixedCarry, stop: Array | None, most: Array | None
+    ) -> FixedCarry:
         # The slope of the last state is that of the first stage of a step that leads nowhere.
         last = len(problem.times) - 1 + problem.slopes
         step = _step(with_differentiable_stages(problem), jnp.append(counts, 1))
+        if most is not None:
+            return jax.lax.while_loop(lambda carry: _is_going(carry, last, most), step, carry)
         if self.total is None:
             end = last if stop is None else jnp.where(stop == len(problem.times) - 1, last, stop)
             return jax.lax.while_loop(lambda carry: _with_no_event(carry, carry.row < end), step, carry)
@@ -137,6 +147,11 @@ def _step(problem: Problem, counts: Int[Array, " times"]) -> Callable[[FixedCarr
         return FixedCarry(after_row, after_number, t, y, result, steps, saved, slopes, watch)
 
     return step
+
+
+def _is_going(carry: FixedCarry, last: int, most: Int[Array, ""]) -> Bool[Array, ""]:
+    going = (carry.row < last) & (carry.steps < most) & (carry.result == diffrax.RESULTS.successful)
+    return _with_no_event(carry, going)
 
 
 def _with_no_event(carry: FixedCarry, also: Bool[Array, ""]) -> Bool[Array, ""]:

@@ -16,6 +16,7 @@ from jmbs.identification import Parameter, parse_expression
 from jmbs.identification.check import pose
 from jmbs.identification.places import place_of
 from jmbs.identification.prediction import fitted_model, with_ties
+from jmbs.identification.problem import shows_of
 from jmbs.identification.quantities import expression_of
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.trust import estimates_of, sensitivity_of
@@ -104,11 +105,10 @@ def test_known_values_of_sensors_stand_in_expressions():
 
 @pytest.mark.parametrize("step, coarse", [(0.1, True), (0.005, False)])
 def test_a_models_own_step_that_is_too_long_is_told(step, coarse):
-    experiment = posed().experiments[0]
-    model = experiment.member.model
-    model = dataclasses.replace(model, settings=dataclasses.replace(model.settings, dt=step))
-    outputs = {"q": experiment.program.outputs[0]}
-    assert is_coarse(experiment.recording, model, outputs, {"q": np.full(300, 1 / 2e-3)}) == coarse
+    problem = posed()
+    (experiment,) = problem.experiments
+    shows = shows_of(problem, experiment, problem.unknowns.first)
+    assert is_coarse(step, shows, np.asarray(experiment.member.weights)) == coarse
 
 
 def test_intervals_of_what_is_tied_stay_where_values_can_be():

@@ -13,14 +13,16 @@ from recorded_pendulums import TRUTH, study
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.identification import Estimator, Parameter, Recording, Sensor, Study, fit_study
-from jmbs.identification.estimation import Position, estimate
+from jmbs.identification import Estimator, Input, Parameter, Recording, Sensor, Study, fit_study
+from jmbs.identification.estimation import Position, estimate, rows_of
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.problem import pose
+from jmbs.identification.window_charts import closed_chart
 from jmbs.identification.windows import cut, joint_states
 from jmbs.lie import quaternion_to_rotation
 
+ROOT = Path(__file__).parents[2]
 WINDOWS = Estimator("multiple_shooting", segments=5)
 
 
@@ -71,6 +73,12 @@ def test_gaps_close(problem, windows):
 
 
 def test_derivatives_are_those_of_differences(windows):
+    residual = residual_with_checked_derivative(windows)
+    assert len(residual) == windows.samples + 2 * 4 * 2
+
+
+def residual_with_checked_derivative(windows):
+    """The residual where windows start at first, whose derivative is that of differences."""
     z = np.concatenate([windows.problem.unknowns.first, windows.first])
     residual, jacobian = windows.evaluate(z, 1.0)
     rng, h = np.random.default_rng(3), 1e-5
@@ -78,7 +86,7 @@ def test_derivatives_are_those_of_differences(windows):
     ends = [windows.evaluate(z + s * h * direction, 1.0)[0] for s in (1, -1)]
     slope = (ends[0] - ends[1]) / (2 * h)
     np.testing.assert_allclose(jacobian.dense() @ direction, slope, atol=1e-6 * np.max(np.abs(slope)))
-    assert len(residual) == windows.samples + 2 * 4 * 2
+    return residual
 
 
 def shortened(experiment, n):
@@ -136,11 +144,65 @@ def test_windows_that_cannot_be_are_refused(problem, segments, message):
         cut(dataclasses.replace(problem, study=dataclasses.replace(problem.study, estimator=estimator)))
 
 
-@pytest.mark.parametrize("config", ["slider_crank", "two_floating_bodies"])
+@pytest.mark.parametrize("config", ["motor_slider_crank", "two_floating_bodies"])
 def test_models_whose_joints_do_not_say_all_are_refused(config):
-    model = jmbs.compile(jmbs.load(Path(__file__).parents[2] / "configs" / f"{config}.yaml"))
-    with pytest.raises(ModelError, match="an open tree of joints"):
+    model = jmbs.compile(jmbs.load(ROOT / "configs" / f"{config}.yaml"))
+    with pytest.raises(ModelError, match="wanted joints alone"):
         joint_states(model)
+
+
+def test_starts_within_loops_have_as_many_coordinates_as_are_independent():
+    """Of a slider-crank one of q and one of v, along what assembly, here a projection by hand, keeps."""
+    states = joint_states(jmbs.compile(jmbs.load(ROOT / "configs" / "slider_crank.yaml")))
+    assert states.closed and {str(block.place).count("/guess") for block in states.blocks} == {0, 2}
+    of_rates, rng = np.array(states.keys) == "v", np.random.default_rng(0)
+    along, n = rng.normal(size=len(states.keys)), len(states.keys)
+    slope = np.zeros((n, n))
+    for own in (of_rates, ~of_rates):
+        # An oblique projection onto one direction of q or v; assembled rates follow q too.
+        normal = rng.normal(size=n) * own
+        slope += np.outer(along * own, normal) / (normal @ (along * own))
+    slope += np.outer(along * of_rates, ~of_rates)
+    value, scales = rng.normal(size=n), [0.5] * n
+    chart = closed_chart(states, value, slope, scales)
+    assert chart.basis.shape == (n, 2) and list(chart.kinds) == [0, 1]
+    np.testing.assert_allclose(0.5 * chart.joints(chart.first), value)
+    moved = 0.5 * (chart.joints(np.array([0.3, -0.2])) - chart.origin)
+    np.testing.assert_allclose(chart.across @ moved, [0.3, -0.2])
+    for own in (of_rates, ~of_rates):
+        assert np.linalg.matrix_rank(np.stack([moved * own, along * own]), tol=1e-9) == 1
+
+
+@pytest.mark.slow
+def test_answer_within_loops_is_that_of_one_run():
+    """A four-bar of which only the crank is measured: gaps close, derivatives are those of differences, and the end and
+    its standard errors are those of shooting."""
+    file, changes = ROOT / "experiments/fit_coverage/four_bar.yaml", ["simulation.dt=0.01", "simulation.tolerance=null"]
+    model, ts, table = jmbs.compile(jmbs.load(file, overrides=changes)), np.arange(51) * 0.02, np.arange(102) * 0.01
+    torque = 0.6 + 0.8 * np.sin(3 * table) + 0.5 * np.sin(8 * table)
+    inputs = {"bearing/actuation": (table, torque[:, None])}
+    run = jmbs.simulate(model, ts=ts, dt=0.01, solver="rk4", inputs=inputs, audit=False)
+    seen = np.asarray(run.q["bearing"][:, 0]) + 1e-3 * np.random.default_rng(0).normal(size=len(ts))
+    recording = Recording("driven", ts, {"crank": seen}, {"bearing/actuation": Input(table, torque)})
+    starts = {"coupler/mass": Parameter(0.7), "bearing/friction/viscous": Parameter(0.02)}
+    starts["initial/bearing/q"] = Parameter("measured", per="recording")
+    given = Study(model, (recording,), starts, {"crank": Sensor("bearing/q", 1e-3)})
+    single = pose(given)
+    in_windows = dataclasses.replace(given, estimator=dataclasses.replace(WINDOWS, segments=3))
+    problem = dataclasses.replace(single, study=in_windows)
+    windows = MultipleShooting(problem)
+    assert len(windows.first) == 2 * 2
+    assert len(residual_with_checked_derivative(windows)) == 51 + 2 * 2
+    at, stages = Position(0, Iterate(problem.unknowns.first)), {}
+    end = estimate(problem, at, lambda at, progress: stages.update({progress.stage: at})).iterate
+    other = estimate(single, at, lambda *_: None).iterate
+    gaps = [windows.largest_gap(np.concatenate([at.iterate.x, at.windows])) for at in stages.values()][:-1]
+    assert gaps[0] > 1e-4 and gaps[-1] < 1e-6
+    jacobians = [rows_of(single, 1.0, pull=False)[0](found.x)[1] for found in (end, other)]
+    errors = [np.sqrt(np.diag(np.linalg.inv(J.T @ J))) for J in jacobians]
+    assert end.stopped == other.stopped == "converged"
+    assert np.all(np.abs(end.x - other.x) < 1e-3 * errors[1])
+    np.testing.assert_allclose(*errors, rtol=1e-3)
 
 
 @pytest.mark.slow

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from recorded_pendulums import study
+from recorded_pendulums import TRUTH, study
 
-from jmbs.identification import Check, fit_study
-from jmbs.identification.problem import of_steps, pose, with_steps
+from jmbs.identification import Check, Parameter, fit_study
+from jmbs.identification.interpolation import REACH
+from jmbs.identification.prediction import known_knots
+from jmbs.identification.problem import of_steps, pose, stepped, with_steps
 from jmbs.identification.steps import MOVES
 
 
@@ -18,25 +23,64 @@ def problem():
     return pose(study(noise=2e-4))
 
 
-def test_recordings_of_one_program_take_the_steps_that_its_knots_allow(problem):
-    """The driven one's kinks are 20 ms apart and stay on the ends of steps."""
-    steps, knots = problem.steps(), {e.program.knots for e in problem.experiments}
-    assert len(knots) == 1
+def test_recordings_of_one_program_take_steps_of_their_own(problem):
+    """They come to the end. The driven one's kinks are 20 ms apart and stay on the ends of steps."""
+    steps = problem.steps()
+    assert len({e.program for e in problem.experiments}) == 1
     assert (0.02 / steps["driven"]) == pytest.approx(round(0.02 / steps["driven"]), abs=1e-9)
     for e in problem.experiments:
-        assert steps[e.recording.name] * (e.program.knots - 1) >= float(np.max(e.recording.ts)) - 1e-9
+        assert steps[e.recording.name] * (int(e.member.knots) - 1) >= float(np.max(e.recording.ts)) - 1e-9
+
+
+def test_runs_end_where_nothing_later_is_asked_for(problem):
+    """Residuals and derivatives up to a horizon are those of the whole run, which takes more steps."""
+    x = problem.unknowns.first
+    for e in problem.experiments:
+        local, horizon = problem.local(e, x), 0.4
+        whole, part = (problem.evaluate_one(e, local, until) for until in (np.inf, horizon))
+        seen = np.asarray(e.member.times) <= horizon
+        for a, b in zip(whole, part, strict=True):
+            np.testing.assert_array_equal(b[seen], a[seen])
+            assert not np.any(b[~seen])
+        known = known_knots(e.program, e.member, [jnp.asarray(0.0)], horizon)
+        assert REACH < int(known) - horizon / float(e.member.step) <= REACH + 1 < int(e.member.knots)
+
+
+def test_shorter_steps_and_other_starts_find_the_program_compiled(problem):
+    problem.evaluate(problem.unknowns.first, problem.ends())
+    steps = {name: step / 4 for name, step in problem.steps().items()}
+    given = study(noise=2e-4, seed=3)
+    starts = {name: Parameter(0.7 * value) for name, value in TRUTH.items()}
+    other = pose(dataclasses.replace(given, parameters={**given.parameters, **starts}))
+    with compiled() as programs:
+        finer = of_steps(problem, steps)
+        finer.evaluate(1.1 * finer.unknowns.first, finer.ends())
+        of_steps(other, steps).evaluate(other.unknowns.first, other.ends())
+    assert not programs
+
+
+@contextlib.contextmanager
+def compiled():
+    """How long each program took that was compiled in the context."""
+    found = []
+
+    def note(event: str, duration_secs: float, **_: str | int) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
 
 
 def test_errors_of_steps_move_no_estimate(problem):
     """Against steps of a quarter, all samples of a channel together."""
     x = problem.unknowns.first
     for e in problem.experiments:
-        member = dataclasses.replace(e.member, step=e.member.step / 4)
-        program = dataclasses.replace(e.program, knots=4 * (e.program.knots - 1) + 1)
-        (coarse,), (fine,) = (
-            problem.predicted(each, problem.local(e, x)).values()
-            for each in (e, e._replace(program=program, member=member))
-        )
+        finer = stepped(e, float(e.member.step) / 4)
+        (coarse,), (fine,) = (problem.predicted(each, problem.local(e, x)).values() for each in (e, finer))
         assert np.linalg.norm((coarse - fine) * e.weights["q"][: len(fine)]) < 1.5 * MOVES
 
 

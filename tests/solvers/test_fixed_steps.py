@@ -111,3 +111,28 @@ def test_forward_jacobians_of_mechanisms_are_the_direct_ones(config: str):
 
     for found, wanted in zip(*(jax.tree.leaves(outputs(a)) for a in ("forward", "direct")), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+
+
+def angle_after(most):
+    """The same with times that are traced, after so many steps."""
+    model, state = pendulum(), pendulum().initial_state()
+
+    def run(factor):
+        moving = eqx.combine(jax.tree.map(lambda x: x * factor, velocities(model, state)), state)
+        options = {"ts": jnp.asarray(TIMES) + 0 * factor, "dt": 0.004, "solver": "rk4", "audit": False, "throw": False}
+        return jmbs.simulate(model, moving, adjoint="forward", max_steps=most, **options).q["hinge"][:, 0]
+
+    return run
+
+
+def test_forward_derivatives_take_the_steps_that_are_asked_for_as_an_argument():
+    """17 steps, the first 7 of which come to two of the saved times; the most differs by member of a batch."""
+    whole, slopes = figures("direct", "rk4")[:2]
+    factor, one = jnp.asarray(1.0), jnp.asarray(1.0)
+    found = jax.jit(jax.vmap(lambda most: jax.jvp(angle_after(most), (factor,), (one,))))(jnp.array([17, 7, 100]))
+    for member, known in enumerate([3, 2, 3]):
+        for values, wanted in zip(found, (whole, slopes), strict=True):
+            np.testing.assert_allclose(values[member, :known], wanted[:known], rtol=1e-12)
+        assert np.isnan(found[0][member, known:]).all()
+    with pytest.raises(ModelError, match="reverse-mode"):
+        jax.grad(lambda factor: angle_after(17)(factor)[-1])(factor)
