@@ -2,6 +2,7 @@
 
 from jmbs.simulation.along_motion import forces_along, moving_joints
 from jmbs.simulation.batch import map_batch, use_all_cores
+from jmbs.simulation.batch_runs import simulate_batch
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.inputs import with_inputs
@@ -11,7 +12,6 @@ from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
-from jmbs.simulation.simulate_batch import simulate_batch
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
