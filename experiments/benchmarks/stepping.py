@@ -24,7 +24,7 @@ from experiments.benchmarks.tables import table
 DT = 1e-3
 CASES = {"pendulum": 2000, "chain_8": 300, "slider_crank": 100}
 """Config, and how many steps a single member takes; a batch takes a tenth."""
-ROADS = ("run", "inner states", "states", "states, `steps=10`")
+ROADS: tuple[str, ...] = ("run", "inner states", "states", "states, `steps=10`")
 
 
 def roads(model: jmbs.Model, steps: int) -> dict[str, Callable[[jmbs.State], Any]]:
@@ -59,7 +59,7 @@ def measured(name: str, batch: int, turns: int) -> list[list[str]]:
     state = eqx.filter(state, eqx.is_array)
     if batch > 1:
         state = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
-    best = dict.fromkeys(ROADS, np.inf)
+    best: dict[str, float] = dict.fromkeys(ROADS, np.inf)
     for _ in range(turns + 1):
         for road, function in functions.items():
             start = time.process_time()

@@ -2,6 +2,7 @@
 
 from jmbs.simulation.along_motion import forces_along, moving_joints
 from jmbs.simulation.batch import PIECE, map_batch, use_all_cores
+from jmbs.simulation.batch_runs import simulate_batch
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.dataset import ACCOUNT as SCALARS
@@ -15,7 +16,6 @@ from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, pa
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.run_times import run_times
 from jmbs.simulation.saved_names import saved_names
-from jmbs.simulation.simulate_batch import simulate_batch
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
