@@ -8,9 +8,11 @@ from jmbs.simulation.inputs import with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
+from jmbs.simulation.motion_view import MotionView
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
+from jmbs.simulation.run_view import run_view
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
 from jmbs.simulation.spread import spread_states
@@ -26,6 +28,7 @@ __all__ = [
     "JointCoordinates",
     "Labels",
     "Model",
+    "MotionView",
     "SpeedCase",
     "SpeedReport",
     "State",
@@ -49,6 +52,7 @@ __all__ = [
     "members",
     "message",
     "moving_joints",
+    "run_view",
     "simulate",
     "spread_states",
     "status_name",

@@ -18,7 +18,7 @@ LAYERS = (
     ("",),
     ("fitting",),
     ("io", "visualise"),
-    ("identification",),
+    ("identification", "learning"),
     ("simulation",),
     ("multibody",),
     ("solvers", "library"),
