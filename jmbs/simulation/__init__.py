@@ -11,10 +11,12 @@ from jmbs.simulation.inputs import input_size, with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
+from jmbs.simulation.motion_view import MotionView
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.run_times import run_times
+from jmbs.simulation.run_view import run_view
 from jmbs.simulation.saved_names import saved_names
 from jmbs.simulation.speed import measure_speed
 from jmbs.simulation.speed_report import SpeedCase, SpeedReport, Timing
@@ -33,6 +35,7 @@ __all__ = [
     "JointCoordinates",
     "Labels",
     "Model",
+    "MotionView",
     "PIECE",
     "SCALARS",
     "STATUS_NAMES",
@@ -63,6 +66,7 @@ __all__ = [
     "message",
     "moving_joints",
     "run_times",
+    "run_view",
     "saved_names",
     "simulate",
     "simulate_batch",

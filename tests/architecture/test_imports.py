@@ -19,15 +19,15 @@ LAYERS = (
     ("fitting", "studies", "sweeps"),
     ("io", "visualise"),
     ("sweeping",),
-    ("identification",),
+    ("identification", "learning"),
     ("simulation",),
     ("multibody",),
     ("solvers", "library"),
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
-    ("arrays", "cache", "compiler", "static_places"),
-    ("by_value", "files", "along_last"),
+    ("cache", "compiler", "static_places"),
+    ("arrays", "by_value", "files", "along_last"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

@@ -110,6 +110,14 @@ def test_friction_laws_are_found(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_two_poles_are_swung_up(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS / "cart_two_poles"))
+    result = run("cart_two_poles", tmp_path, "--seeds", "1", "--members", "8")
+    assert_figures("cart_two_poles", tmp_path)
+    assert result["solved"] == 1
+
+
+@pytest.mark.slow
 def test_recordings_become_parameters(tmp_path):
     result = run("fit_recordings", tmp_path, "double_pendulum")["double_pendulum"]
     assert result["status"] == "converged"

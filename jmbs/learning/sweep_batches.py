@@ -1,0 +1,98 @@
+"""Minibatches of a sweep's members, for training: shuffled, read by whole chunks, in little memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jmbs.errors import ModelError
+from jmbs.learning.extras import optional
+
+STATUS, MEMBER = "status", "member"
+FINISHED = ("successful", "ended_at_event")
+"""Statuses of members that are handed out; others failed, or have not run yet."""
+
+
+class SweepBatches:
+    """The finished members of a sweep's store, in shuffled minibatches.
+
+    An epoch takes chunks of the store in random order, so many at a time as are `held`, and shuffles the members of
+    these: memory holds no more, and each chunk is read once. The larger `held`, the better the shuffling; where it is
+    the number of chunks every order of members is as likely as any other.
+
+    **Arguments:**
+
+    - `store`: the folder of a Zarr store whose arrays have the axis `member` in front.
+    - `names`: variables to read, as `xarray.open_zarr(store)` lists them.
+    - `size`: members in a minibatch. Members of an epoch that are too few for another one are left out of it.
+    - `held`: chunks in memory at a time.
+
+    Raises `ModelError` for what is no such store, for unknown variables, and for sizes that are not positive.
+    """
+
+    def __init__(self, store: str | Path, names: Sequence[str], size: int, held: int = 4):
+        for path, value in (("size", size), ("held", held)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ModelError(path, repr(value), "a positive whole number")
+        self.names, self.size, self.held = tuple(names), size, held
+        self._data = _opened(Path(store), self.names)
+        self.finished = np.isin(self._data[STATUS].values.astype(str), FINISHED)
+        """Which members are handed out (members,)."""
+        self._chunk = max(_chunk(self._data[name]) for name in (*self.names, STATUS))
+
+    def __len__(self) -> int:
+        """Minibatches in an epoch."""
+        return int(self.finished.sum()) // self.size
+
+    def epoch(self, key: Any) -> Iterator[dict[str, np.ndarray]]:
+        """All minibatches of an epoch, by name `(size, ...)`; the key decides their order. `member` is always there."""
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+        chunks = rng.permutation(-(-len(self.finished) // self._chunk))
+        left: dict[str, np.ndarray] | None = None
+        for first in range(0, len(chunks), self.held):
+            parts = [self._read(chunk) for chunk in chunks[first : first + self.held]]
+            parts += [] if left is None else [left]
+            whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            order = rng.permutation(len(whole[MEMBER]))
+            used = len(order) // self.size * self.size
+            for start in range(0, used, self.size):
+                rows = order[start : start + self.size]
+                yield {name: values[rows] for name, values in whole.items()}
+            left = {name: values[order[used:]] for name, values in whole.items()}
+
+    def _read(self, chunk: int) -> dict[str, np.ndarray]:
+        """The finished members of a chunk, by name."""
+        members = slice(chunk * self._chunk, (chunk + 1) * self._chunk)
+        fine = self.finished[members]
+        found = {name: self._data[name].isel({MEMBER: members}).values[fine] for name in self.names}
+        return found | {MEMBER: np.arange(len(self.finished))[members][fine]}
+
+
+def _opened(store: Path, names: Sequence[str]) -> Any:
+    """The store, of which nothing is read yet. Raises `ModelError`."""
+    optional("zarr", "sweep")
+    import xarray
+
+    if not store.is_dir():
+        raise ModelError(str(store), "no folder", "the store of a sweep")
+    try:
+        data = xarray.open_zarr(store, chunks=None, consolidated=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(str(store), error, "the store of a sweep, a Zarr group") from None
+    if STATUS not in data or data[STATUS].dims != (MEMBER,):
+        raise ModelError(str(store), "no status of each member", "the store of a sweep")
+    of_members = [str(name) for name, array in data.data_vars.items() if array.dims[:1] == (MEMBER,)]
+    for name in names:
+        if name not in of_members:
+            raise ModelError(f"names/{name}", "no such variable of members", f"among {', '.join(of_members)}")
+    return data
+
+
+def _chunk(array: Any) -> int:
+    """Members in a chunk of an array's file."""
+    chunks = array.encoding.get("chunks")
+    return int(chunks[0]) if chunks else array.shape[0]
