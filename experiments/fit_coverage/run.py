@@ -111,7 +111,9 @@ def repeats_of(case: Case, repeats: int) -> dict[str, Any]:
         fits.append(fit_study(study_of(case, model, ts, clean, seed)))
         seconds.append(time.perf_counter() - started)
         simulations.append(fits[-1].evaluations["simulations"])
-        print(f"{case.name} {seed}: {fits[-1].status}, {simulations[-1]} runs, {seconds[-1]:.1f} s", flush=True)
+        compiling = fits[-1].seconds["compile"]
+        took = f"{seconds[-1]:.1f} s, of which {compiling:.1f} s to trace and compile"
+        print(f"{case.name} {seed}: {fits[-1].status}, {simulations[-1]} runs, {took}", flush=True)
     rows = {}
     for path in case.parameters:
         entries = [fit.parameters[path] for fit in fits]
