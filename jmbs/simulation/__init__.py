@@ -2,7 +2,7 @@
 
 from jmbs.simulation.along_motion import forces_along, moving_joints
 from jmbs.simulation.batch import PIECE, map_batch, use_all_cores
-from jmbs.simulation.batch_runs import simulate_batch
+from jmbs.simulation.batch_runs import simulate_batch, takes_adaptive_steps
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.dataset import ACCOUNT as SCALARS
@@ -72,6 +72,7 @@ __all__ = [
     "simulate_batch",
     "spread_states",
     "status_name",
+    "takes_adaptive_steps",
     "use_all_cores",
     "variational_residual",
     "waiting",

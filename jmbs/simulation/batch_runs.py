@@ -57,7 +57,9 @@ def simulate_batch(
     if is_traced((batch, jnp.zeros(()))):
         wanted = "known ones; under jit and for derivatives map_batch(lambda member: simulate(...), batch)"
         raise ModelError("batch", "traced values", wanted)
-    example, state = _model_and_state(function, jax.tree.map(lambda x: x[0], batch))
+    # Known values would be refused where one member's are not allowed; as traced ones they give that member a status.
+    member = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batch)
+    example, state = eqx.filter_eval_shape(lambda member: _model_and_state(function, member), member)
     given: dict[str, Any] = dict.fromkeys(TAKEN) | {"adjoint": "auto"} | settings
     run = RunSettings(example, **given)
     labels = labels_of(example, run.method, state is None, () if run.until is None else run.until.names)
@@ -72,6 +74,11 @@ def simulate_batch(
         if report is not None:
             report(rounds)
     return dataclasses.replace(trajectory, labels=labels)
+
+
+def takes_adaptive_steps(model: Model) -> bool:
+    """Whether runs of a model do, as it is configured: those that `simulate_batch` is for."""
+    return RunSettings(model, **dict.fromkeys(TAKEN), adjoint="auto").counts is None
 
 
 TAKEN = ("t0", "t1", "save_every", "ts", "solver", "dt", "tolerance", "constraints", "max_steps", "baumgarte")

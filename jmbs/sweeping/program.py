@@ -11,7 +11,17 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.simulation import STATUS_NAMES, Status, map_batch, simulate
+from jmbs.simulation import (
+    STATUS_NAMES,
+    Model,
+    State,
+    Status,
+    Trajectory,
+    map_batch,
+    simulate,
+    simulate_batch,
+    takes_adaptive_steps,
+)
 from jmbs.sweeping.keep import kept_of
 from jmbs.sweeping.study import SweepStudy
 from jmbs.sweeping.varied import move_the_start, with_varied
@@ -37,13 +47,20 @@ class MemberProgram:
         times, stride = study.times()
         self.times = times
 
-        def member(parameters: Any, values: dict[str, Array]) -> Outcome:
+        def varied(parameters: Any, values: dict[str, Array]) -> tuple[Model, State | None]:
             model, state = eqx.combine(parameters, static)
-            model = with_varied(model, study.varied, values)
-            run = simulate(model, state, ts=times, audit=study.keep.needs_audit, throw=False)
+            return with_varied(model, study.varied, values), state
+
+        def outcome(run: Trajectory) -> Outcome:
             return Outcome(kept_of(study.keep, run, times, stride), run.status, run.failure_time)
 
-        self._member = jax.jit(member)
+        def run(parameters: Any, values: dict[str, Array]) -> Trajectory:
+            changed, state = varied(parameters, values)
+            return simulate(changed, state, ts=times, audit=study.keep.needs_audit, throw=False)
+
+        self._run, self._outcomes = run, jax.jit(jax.vmap(outcome))
+        self._member = jax.jit(lambda parameters, values: outcome(run(parameters, values)))
+        self._varied = lambda values: given_start(*varied(self.parameters, values))
         self._compiled: dict[int, ChunkProgram] = {}
 
     @property
@@ -69,13 +86,27 @@ class MemberProgram:
         return self._compiled[chunk]
 
     def _compile(self, chunk: int) -> ChunkProgram:
+        if takes_adaptive_steps(self.study.model):
+            run = jax.eval_shape(self._run, self.parameters, self._values(()))
+            bytes = chunk * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(run))
+            return ChunkProgram(self._in_rounds, self.parameters, chunk, self.study.model.dtype, bytes)
         each = self._member
 
         def members(parameters: Any, values: dict[str, Array]) -> Outcome:
             return map_batch(functools.partial(each, parameters), values)
 
         program = jax.jit(members).lower(self.parameters, self._values((chunk,))).compile()
-        return ChunkProgram(program, self.parameters, chunk, self.study.model.dtype)
+        memory: Any = program.memory_analysis()
+        bytes = 0
+        if memory is not None:
+            bytes = memory.temp_size_in_bytes + memory.output_size_in_bytes + memory.argument_size_in_bytes
+        return ChunkProgram(program, self.parameters, chunk, self.study.model.dtype, bytes)
+
+    def _in_rounds(self, parameters: Any, values: dict[str, np.ndarray]) -> Outcome:
+        """Of members with adaptive steps: none waits for the slowest."""
+        del parameters  # the function has them, which stands for the programs that it compiles
+        runs = simulate_batch(self._varied, values, ts=self.times, audit=self.study.keep.needs_audit)
+        return self._outcomes(runs)
 
     def _values(self, lead: tuple[int, ...]) -> dict[str, jax.ShapeDtypeStruct]:
         dtype = self.study.model.dtype
@@ -88,16 +119,23 @@ def member_program(study: SweepStudy) -> MemberProgram:
     return MemberProgram(study)
 
 
+def given_start(model: Model, state: State | None) -> Any:
+    """As `simulate_batch` takes them: the model alone where each member is assembled."""
+    return model if state is None else (model, state)
+
+
 class ChunkProgram(NamedTuple):
-    """A compiled program and how many members it takes."""
+    """A program, how many members it takes, and the bytes that it takes while it runs: arguments, results and what is
+    between, as its compiler counts; with adaptive steps those of the trajectories alone."""
 
     program: Callable[..., Outcome]
     parameters: Any
     chunk: int
     dtype: np.dtype
+    bytes: int
 
     def __call__(self, values: dict[str, np.ndarray]) -> Outcome:
-        """What becomes of members, up to `chunk` of them, with these values (n, ...) by path; returns at once.
+        """What becomes of members, up to `chunk` of them, with these values (n, ...) by path.
 
         Fewer are filled up with copies of the last one, so that the program stays the same.
         """
@@ -105,14 +143,6 @@ class ChunkProgram(NamedTuple):
         fill = np.minimum(np.arange(self.chunk), size - 1)
         filled = {path: value[fill].astype(self.dtype) for path, value in values.items()}
         return self.program(self.parameters, filled)
-
-    @property
-    def bytes(self) -> int:
-        """That the program takes while it runs: arguments, results and what is between, as its compiler counts."""
-        memory: Any = self.program.memory_analysis()  # type: ignore[attr-defined]
-        if memory is None:
-            return 0
-        return memory.temp_size_in_bytes + memory.output_size_in_bytes + memory.argument_size_in_bytes
 
 
 def status_names(outcome: Outcome, size: int) -> list[str]:

@@ -122,3 +122,23 @@ def test_one_start_serves_all_where_it_can(study):
     each = jmbs.sweep({**common, "vary": {**vary, "initial/rail/q": {"uniform": [0.1, 0.1 + 1e-15]}}})
     for name in ("final_q_rail", "final_v_rail"):
         np.testing.assert_allclose(once[name], each[name], rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_adaptive_members_go_in_rounds_and_fail_alone(study):
+    """The first of which is refused, as are others."""
+    adaptive = {"t1": 1.0, "save_every": 0.1, "tolerance": {"rtol": 1e-8, "atol": 1e-8}, "method": "tsit5"}
+    config = {
+        **STUDY,
+        "model": CONFIG,
+        "simulation": adaptive,
+        "vary": {**STUDY["vary"], "mass/mass": {"values": [-1.0, 2.0]}},
+    }
+    one, other = (jmbs.sweep({**config, "chunk": chunk}) for chunk in (CHUNK, MEMBERS))
+    q, v, total = motions(sweep_of(config))
+    good = (one.status == "successful").values
+    np.testing.assert_array_equal(good, np.isfinite(q[:, 0]))
+    assert not good[0] and good.any()
+    np.testing.assert_allclose(one["final_v_rail"][:, 0], v[:, -1], rtol=1e-6, atol=1e-7)
+    for name in ("final_v_rail", "q_rail", "furthest"):
+        np.testing.assert_allclose(other[name], one[name], rtol=1e-12, atol=1e-14)
