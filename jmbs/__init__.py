@@ -84,19 +84,17 @@ __all__ = [
 
 
 _IDENTIFICATION = (
-    *(
-        "BSpline",
-        "Channel",
-        "Estimator",
-        "Input",
-        "Multisine",
-        "Optimiser",
-        "Parameter",
-        "Prior",
-        "Recording",
-        "Sensor",
-        "Study",
-    ),
+    "BSpline",
+    "Channel",
+    "Estimator",
+    "Input",
+    "Multisine",
+    "Optimiser",
+    "Parameter",
+    "Prior",
+    "Recording",
+    "Sensor",
+    "Study",
 )
 
 

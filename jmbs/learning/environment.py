@@ -18,7 +18,8 @@ from jmbs.errors import ModelError
 from jmbs.learning.actions import Actions, actions_of
 from jmbs.learning.any_member import any_member
 from jmbs.learning.guarded import guarded
-from jmbs.simulation import Model, MotionView, State, run_view
+from jmbs.library.mechanics import count
+from jmbs.simulation import Model, MotionView, State, known_number, require_instance, run_view
 
 Transition = tuple["Episode", PyTree, Float[Array, ""], Bool[Array, ""], Bool[Array, ""], dict[str, Any]]
 """Episode, observation, reward, whether it terminated, whether it was truncated, and what else is known."""
@@ -85,17 +86,16 @@ class ModelEnvironment(eqx.Module):
         start: Callable[[Array], Any] | None = None,
         failure_reward: float = 0.0,
     ):
-        if not isinstance(model, Model):
-            raise ModelError("model", f"a {type(model).__name__}", "a Model, which jmbs.compile(system) gives")
+        require_instance("model", model, Model, "a Model, which jmbs.compile(system) gives")
         given = {"observation": observation, "reward": reward, "terminated": terminated, "start": start}
         for name, function in given.items():
             if not callable(function) and (function is not None or name in ("observation", "reward")):
                 raise ModelError(name, repr(function), "a function")
         self.model, self.actions = model, actions_of(model, actions)
         self.observation, self.reward, self.terminated, self.start = observation, reward, terminated, start
-        self.dt = _number("dt", dt, "a positive number, s")
-        self.substeps = _whole("substeps", substeps)
-        self.horizon = None if horizon is None else _whole("horizon", horizon)
+        self.dt = known_number("dt", dt, "s", positive=True)
+        self.substeps = count("substeps", substeps)
+        self.horizon = None if horizon is None else count("horizon", horizon)
         self.failure_reward = float(failure_reward)
 
     def reset(self, key: Array) -> Episode:
@@ -170,25 +170,7 @@ def _held(
     actions: Actions, dt: float, substeps: int, model: Model, motion: State, action: Array, began: Array
 ) -> State:
     """The state after a step of `dt` (s) with the action held."""
-    inputs = actions.inputs(action)
-    each = jnp.asarray(dt / substeps, model.dtype)
-
-    def substep(motion: State, number: Array) -> tuple[State, None]:
-        return model.step(motion, inputs, each, began + number * each), None
-
-    return jax.lax.scan(substep, motion, jnp.arange(substeps, dtype=model.dtype))[0]
-
-
-def _number(path: str, value: Any, wanted: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ModelError(path, repr(value), wanted)
-    return float(value)
-
-
-def _whole(path: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ModelError(path, repr(value), "a positive whole number")
-    return value
+    return model.step(motion, actions.inputs(action), dt, began, steps=substeps)
 
 
 def _scalar(path: str, value: Any, dtype: Any) -> Array:

@@ -1,6 +1,7 @@
 """From a system to a trajectory: compiled models, states, simulation, results."""
 
 from jmbs.simulation.along_motion import forces_along, moving_joints
+from jmbs.simulation.arguments import known_number, require_instance
 from jmbs.simulation.batch import PIECE, map_batch, use_all_cores
 from jmbs.simulation.batch_runs import simulate_batch, takes_adaptive_steps
 from jmbs.simulation.broken_laws import BrokenLaw
@@ -55,6 +56,7 @@ __all__ = [
     "forces_along",
     "input_size",
     "is_successful",
+    "known_number",
     "jmbs_version",
     "loops",
     "map_batch",
@@ -65,6 +67,7 @@ __all__ = [
     "members",
     "message",
     "moving_joints",
+    "require_instance",
     "run_times",
     "run_view",
     "saved_names",

@@ -60,7 +60,7 @@ class MemberProgram:
 
         self._run, self._outcomes = run, jax.jit(jax.vmap(outcome))
         self._member = jax.jit(lambda parameters, values: outcome(run(parameters, values)))
-        self._varied = lambda values: given_start(*varied(self.parameters, values))
+        self._varied = lambda values: _given_start(*varied(self.parameters, values))
         self._compiled: dict[int, ChunkProgram] = {}
 
     @property
@@ -89,7 +89,7 @@ class MemberProgram:
         if takes_adaptive_steps(self.study.model):
             run = jax.eval_shape(self._run, self.parameters, self._values(()))
             bytes = chunk * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(run))
-            return ChunkProgram(self._in_rounds, self.parameters, chunk, self.study.model.dtype, bytes)
+            return ChunkProgram(self._in_rounds, chunk, self.study.model.dtype, bytes)
         each = self._member
 
         def members(parameters: Any, values: dict[str, Array]) -> Outcome:
@@ -100,11 +100,10 @@ class MemberProgram:
         bytes = 0
         if memory is not None:
             bytes = memory.temp_size_in_bytes + memory.output_size_in_bytes + memory.argument_size_in_bytes
-        return ChunkProgram(program, self.parameters, chunk, self.study.model.dtype, bytes)
+        return ChunkProgram(functools.partial(program, self.parameters), chunk, self.study.model.dtype, bytes)
 
-    def _in_rounds(self, parameters: Any, values: dict[str, np.ndarray]) -> Outcome:
+    def _in_rounds(self, values: dict[str, np.ndarray]) -> Outcome:
         """Of members with adaptive steps: none waits for the slowest."""
-        del parameters  # the function has them, which stands for the programs that it compiles
         runs = simulate_batch(self._varied, values, ts=self.times, audit=self.study.keep.needs_audit)
         return self._outcomes(runs)
 
@@ -119,7 +118,7 @@ def member_program(study: SweepStudy) -> MemberProgram:
     return MemberProgram(study)
 
 
-def given_start(model: Model, state: State | None) -> Any:
+def _given_start(model: Model, state: State | None) -> Any:
     """As `simulate_batch` takes them: the model alone where each member is assembled."""
     return model if state is None else (model, state)
 
@@ -128,8 +127,7 @@ class ChunkProgram(NamedTuple):
     """A program, how many members it takes, and the bytes that it takes while it runs: arguments, results and what is
     between, as its compiler counts; with adaptive steps those of the trajectories alone."""
 
-    program: Callable[..., Outcome]
-    parameters: Any
+    program: Callable[[dict[str, np.ndarray]], Outcome]
     chunk: int
     dtype: np.dtype
     bytes: int
@@ -142,7 +140,7 @@ class ChunkProgram(NamedTuple):
         size = len(next(iter(values.values())))
         fill = np.minimum(np.arange(self.chunk), size - 1)
         filled = {path: value[fill].astype(self.dtype) for path, value in values.items()}
-        return self.program(self.parameters, filled)
+        return self.program(filled)
 
 
 def status_names(outcome: Outcome, size: int) -> list[str]:
