@@ -138,14 +138,14 @@ def _jitted(function: Callable, options: tuple[tuple[str, Any], ...]) -> Callabl
 
 
 def _quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
-    if not has_kernels() or not _tried():
+    if not runs_on_cpu() or not _tried():
         return ()
     asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")
     return ((EMITTERS, False),) if repeated and not asked else ((EMITTERS, False), (LEVEL, 0))
 
 
-def has_kernels() -> bool:
-    """Whether `one_kernel` makes kernels, in which many small operations cost little."""
+def runs_on_cpu() -> bool:
+    """Whether programs run on a CPU, if nobody says otherwise. Equations never ask: they are one program everywhere."""
     return jax.default_backend() == "cpu"
 
 
@@ -188,8 +188,6 @@ def evaluated_once(function: Callable, *args: Any) -> Any:
 
     **Arguments:** pytrees of arrays, which are traced; what the function looks at beside them stays as it is.
     """
-    if not has_kernels():
-        return function(*args)
     with set_xla_metadata(inlineable="false"):
         return jax.jit(function)(*args)
 

@@ -1,13 +1,15 @@
 """Entries of arrays at places that are known when a program is made, and sums at such places.
 
 JAX transposes a look-up to a scatter, of which compilers make a loop with a library's call in it. Where all places are
-known a sum takes look-ups too.
+known a sum takes look-ups too. Each of the two is the other's transpose.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
+from jmbs.arrays import total
 from jmbs.by_value import by_value
 
 
@@ -31,7 +34,7 @@ class KnownPlaces:
 
 def entries_at(x: Array, at: np.ndarray) -> Array:
     """`x[at]` for places along the first axis, in any shape; without a look-up where these follow each other."""
-    if np.ndim(at) == 1 and len(at) and np.array_equal(at, at[0] + np.arange(len(at))):
+    if _follow_each_other(at):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
     found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)
     return found.reshape(*np.shape(at), *x.shape[1:])
@@ -69,7 +72,7 @@ def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:
 
 def sums_at(x: Array, at: np.ndarray, size: int) -> Array:
     """`(size, ...)`: at each place the sum of the entries of `x` `(m, ...)` that belong there; -1: nowhere."""
-    return _sums(x, KnownPlaces(at, size), 0)
+    return _sums.bind(x, places=KnownPlaces(at, size), axis=0)
 
 
 def sums_of_parts(parts: Sequence[tuple[Array, np.ndarray]], size: int, dtype: np.dtype) -> Array:
@@ -80,52 +83,85 @@ def sums_of_parts(parts: Sequence[tuple[Array, np.ndarray]], size: int, dtype: n
     return sums_at(values[0] if len(values) == 1 else jnp.concatenate(values), np.concatenate(places), size)
 
 
-def _sums(x: Array, places: KnownPlaces, axis: int) -> Array:
-    """One look-up of the first entry at each place, one of the second, and so on; of zero where there is no more."""
-    x, at, size = jnp.moveaxis(x, axis, 0), places.at, places.size
+FEW, SLICES = 3, 8
+"""Up to so many entries at a place are looked up one by one, others all at once; the latter of slices."""
+
+
+def _entries_of(x: Array, *, places: KnownPlaces, axis: int) -> Array:
+    """The entries at the places, zero at none."""
+    at = places.at
+    if len(at) and np.all(at < 0):
+        return jnp.zeros((*x.shape[:axis], len(at), *x.shape[axis + 1 :]), x.dtype)
+    if np.any(at < 0):
+        x, at = _with_zero(x, axis), np.where(at < 0, x.shape[axis], at)
+    return _looked_up(x, at, axis)
+
+
+def _sums_of(x: Array, *, places: KnownPlaces, axis: int) -> Array:
+    """Looks up the first entry at each place, the second, and so on, zero where there is no more, and adds them."""
+    at, size = places.at, places.size
     order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
     count = np.bincount(at[at >= 0], minlength=size)
-    first = np.cumsum(count) - count
     most = count.max(initial=0)
     if not most:
-        return jnp.moveaxis(jnp.zeros((size, *x.shape[1:]), x.dtype), 0, axis)
+        return jnp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     if np.any(count < most):
-        x = jnp.concatenate([x, jnp.zeros((1, *x.shape[1:]), x.dtype)])
-    order = np.append(order, len(at))
-    found = [entries_at(x, order[np.where(i < count, np.minimum(first + i, len(order) - 1), -1)]) for i in range(most)]
-    return jnp.moveaxis(sum(found[1:], found[0]), 0, axis)
+        x = _with_zero(x, axis)
+    rank = np.arange(most)[:, None]
+    entry = np.minimum(np.cumsum(count) - count + rank, len(order) - 1)
+    table = np.where(rank < count, order[entry], len(at))
+    if most <= FEW or (most <= SLICES and all(map(_follow_each_other, table))):
+        found = [_looked_up(x, row, axis) for row in table]
+        return sum(found[1:], found[0])
+    return total(jnp.moveaxis(_looked_up(x, table, axis), axis, 0))
 
 
-def _looked_up(x: Array, places: Array, axis: int) -> Array:
-    """The entries at places `(..., 1)` in bounds, by one look-up."""
-    more = places.ndim - 1
-    kept = (*range(axis), *(axis + more + i for i in range(x.ndim - axis - 1)))
+def _with_zero(x: Array, axis: int) -> Array:
+    """With a zero behind its last entry."""
+    zero = jnp.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+    return jnp.concatenate([x, zero], axis)
+
+
+def _looked_up(x: Array, at: np.ndarray, axis: int) -> Array:
+    """The entries at places `(...,)` in bounds, by one look-up; without any where these follow each other."""
+    if _follow_each_other(at):
+        return jax.lax.slice_in_dim(x, at[0], at[0] + len(at), axis=axis)
+    kept = (*range(axis), *(axis + at.ndim + i for i in range(x.ndim - axis - 1)))
     numbers = jax.lax.GatherDimensionNumbers(kept, (axis,), (axis,))
     sizes = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    places = jnp.asarray(at[..., None])
     return jax.lax.gather(x, places, numbers, sizes, mode=jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-_entries = Primitive("entries_at")
+def _follow_each_other(at: np.ndarray) -> bool:
+    return np.ndim(at) == 1 and len(at) > 0 and np.array_equal(at, at[0] + np.arange(len(at)))
 
 
-def _evaluate(x: Array, *, places: KnownPlaces, axis: int) -> Array:
-    return _looked_up(x, jnp.asarray(places.at[:, None]), axis)
+_entries, _sums = Primitive("entries_at"), Primitive("sums_at")
 
 
-def _type(x: ShapedArray, *, places: KnownPlaces, axis: int) -> ShapedArray:
+def _type_of_entries(x: ShapedArray, *, places: KnownPlaces, axis: int) -> ShapedArray:
     return ShapedArray((*x.shape[:axis], len(places.at), *x.shape[axis + 1 :]), x.dtype)
 
 
-def _transpose(cotangent, _, *, places: KnownPlaces, axis: int):
-    return (_sums(cotangent, places, axis),)
+def _type_of_sums(x: ShapedArray, *, places: KnownPlaces, axis: int) -> ShapedArray:
+    return ShapedArray((*x.shape[:axis], places.size, *x.shape[axis + 1 :]), x.dtype)
 
 
-def _batch(inputs: Sequence, axes: Sequence, *, places: KnownPlaces, axis: int):
-    return _entries.bind(jnp.moveaxis(inputs[0], axes[0], 0), places=places, axis=axis + 1), 0
+def _transpose(to: Primitive, cotangent: Array, _, **settings: Any) -> tuple[Array]:
+    return (to.bind(cotangent, **settings),)
 
 
-_entries.def_impl(_evaluate)
-_entries.def_abstract_eval(_type)
-ad.deflinear2(_entries, _transpose)
-batching.primitive_batchers[_entries] = _batch
-mlir.register_lowering(_entries, mlir.lower_fun(_evaluate, multiple_results=False))
+def _batch(primitive: Primitive, inputs: Sequence, axes: Sequence, *, places: KnownPlaces, axis: int):
+    (x,), (members,) = inputs, axes
+    return primitive.bind(x, places=places, axis=axis + (members <= axis)), members
+
+
+_entries.def_impl(_entries_of)
+_sums.def_impl(_sums_of)
+_entries.def_abstract_eval(_type_of_entries)
+_sums.def_abstract_eval(_type_of_sums)
+for _primitive, _other, _lowered in ((_entries, _sums, _entries_of), (_sums, _entries, _sums_of)):
+    ad.deflinear2(_primitive, functools.partial(_transpose, _other))
+    batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)
+    mlir.register_lowering(_primitive, mlir.lower_fun(_lowered, multiple_results=False))

@@ -37,19 +37,12 @@ compiler.ask_for_quick_compiling()
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest --without-kernels tests/laws` asks of what accelerators run what is asked of a CPU's programs."""
-    parser.addoption("--without-kernels", action="store_true", help="as where there are no fused calls, for all tests")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Fast tests are small programs that run once: optimising their machine code takes longer than running them.
 
     Slow ones, and what tests start as programs of their own, are compiled as users' programs are.
     """
     jax.config.update("jax_disable_most_optimizations", config.option.markexpr == "not slow")
-    if config.getoption("--without-kernels"):
-        _take_kernels_away(setattr)
 
 
 def pytest_unconfigure() -> None:
@@ -58,16 +51,10 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(os.environ[CACHE], ignore_errors=True)
 
 
-def _take_kernels_away(put: Callable[[Any, str, Any], None]) -> None:
-    """Lets jmbs believe that it runs on another device than a CPU, and its calls be as others are."""
-    put(jax, "default_backend", lambda: "another")
-    put(compiler, "AS_KERNEL", {})
-
-
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch):
-    """What runs where there are no fused calls, as on accelerators, runs here."""
-    _take_kernels_away(monkeypatch.setattr)
+    """Calls that are one kernel elsewhere are as others are, as where the device has none."""
+    monkeypatch.setattr(compiler, "AS_KERNEL", {})
     jax.clear_caches()
     yield
     jax.clear_caches()

@@ -111,9 +111,10 @@ def test_what_is_evaluated_once_is_a_call_that_stays_one():
     _same(jax.jit(jax.vmap(jax.grad(once)))(many), jax.jit(jax.vmap(jax.grad(plain)))(many))
 
 
-def test_where_there_are_no_kernels_nothing_is_asked_of_the_compiler(without_kernels):
-    text = jax.jit(lambda x: one_kernel(lambda x: evaluated_once(jnp.sin, x), x)).lower(X).as_text()
-    assert "inlineable" not in text and TAG not in text
+def test_on_other_devices_a_kernel_is_a_plain_call():
+    traced = jax.jit(lambda x: one_kernel(jnp.sin, x)).trace(X)
+    assert TAG in traced.lower().as_text()
+    assert TAG not in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_constants_and_arrays_without_entries_as_arguments():
@@ -231,5 +232,6 @@ def test_programs_of_a_moment_ask_for_what_is_known(monkeypatch, flags, jaxlib, 
     assert dict(compiler._quick_options(repeated)) == wanted
 
 
-def test_programs_of_a_moment_ask_for_nothing_without_kernels(without_kernels):
+def test_programs_of_a_moment_ask_for_nothing_on_other_devices(monkeypatch):
+    monkeypatch.setattr(compiler, "runs_on_cpu", lambda: False)
     assert compiler._quick_options(repeated=False) == ()

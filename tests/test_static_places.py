@@ -42,11 +42,34 @@ def test_entries_are_looked_up(at, shape):
     np.testing.assert_allclose(found, wanted, atol=1e-14)
 
 
-@pytest.mark.parametrize("at", [np.array([2, 0, 2, -1, 1, 2]), np.full(6, -1)], ids=["some", "nowhere"])
+SUMS = {
+    "some": np.array([2, 0, 2, -1, 1, 2]),
+    "nowhere": np.full(6, -1),
+    "each once": np.array([3, 1, -1, 0, -1, 2]),
+    "many at one place": np.array([1, 1, 3, 1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("at", SUMS.values(), ids=SUMS)
 def test_sums_go_to_their_places(at):
-    x = jax.random.normal(jax.random.key(0), (6, 2))
-    wanted = jnp.zeros((4, 2)).at[at[at >= 0]].add(x[at >= 0])
-    np.testing.assert_allclose(sums_at(x, at, 4), wanted, atol=1e-15)
+    x, weights = jax.random.normal(jax.random.key(0), (6, 2)), jax.random.normal(jax.random.key(1), (4, 2))
+    scattered = lambda x: jnp.zeros((4, 2)).at[at[at >= 0]].add(x[at >= 0])  # noqa: E731
+    ours = lambda x: sums_at(x, at, 4)  # noqa: E731
+    np.testing.assert_allclose(ours(x), scattered(x), atol=1e-15)
+    many = jnp.stack([x, 2 * x], -1)
+    np.testing.assert_allclose(jax.vmap(ours, -1, -1)(many)[..., 1], 2 * scattered(x), atol=1e-15)
+    found, wanted = (jax.grad(lambda x, f=f: jnp.vdot(f(x) ** 3, weights)) for f in (ours, scattered))
+    np.testing.assert_allclose(found(x), wanted(x), atol=1e-14)
+    np.testing.assert_allclose(
+        jax.hessian(lambda x: jnp.vdot(ours(x) ** 3, weights))(x), jax.jacfwd(wanted)(x), atol=1e-14
+    )
+
+
+def test_a_derivative_of_a_sum_is_as_long_as_the_sum():
+    """However many places are empty, or how many entries one has."""
+    at = np.concatenate([np.zeros(40, int), [77, 99]])
+    derivative = jax.grad(lambda x: jnp.sum(sums_at(x, at, 100) ** 2))
+    assert jax.jit(derivative).lower(jnp.ones(len(at))).as_text().count("stablehlo.") < 60
 
 
 def test_nothing_scatters():

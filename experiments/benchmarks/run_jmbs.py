@@ -113,7 +113,7 @@ def without_derivative_rules() -> Iterator[None]:
     jmbs's own rules."""
 
     def naive(tree: Any, links: Any, q: Any, v: Any, forces: Any, loads: Any) -> Any:
-        kin = kinematics(tree, links, q, v, local=True, walk=True)
+        kin = kinematics(tree, links, q, v, local=True)
         inertia = turned_inertias(links, kin)
         needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
         return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jmbs.compiler import runs_on_cpu
 from jmbs.identification.estimation import (
     EARLY_ITERATIONS,
     EARLY_TOLERANCE,
@@ -32,11 +33,7 @@ Seen = Callable[[Position, Progress], None]
 def are_batched(problem: FitProblem) -> bool:
     """Whether starts go side by side: of shooting with a growing horizon, on anything but CPUs."""
     asked = problem.study.estimator
-    return asked.starts > 1 and asked.method == "shooting" and asked.horizon == "growing" and _likes_batches()
-
-
-def _likes_batches() -> bool:
-    return jax.default_backend() != "cpu"
+    return asked.starts > 1 and asked.method == "shooting" and asked.horizon == "growing" and not runs_on_cpu()
 
 
 def first_stages(problem: FitProblem, positions: tuple[Position, ...], seen: Seen) -> tuple[Position, ...]:

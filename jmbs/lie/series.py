@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.compiler import has_kernels
 from jmbs.lie.types import Scalar
 
 # Below: Taylor; above: closed form. At t = 4 the closed forms have stopped cancelling, and the Taylor terms do not
@@ -31,18 +30,9 @@ SWITCH = 16
 ARCTANGENT_BOUND = Fraction(1, 25)
 
 
-def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    value = jnp.full_like(x, coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        value = value * x + c
-    return value
-
-
 def _horners(series: Sequence[tuple[float, ...]], x: Array) -> Sequence[Array]:
-    """The values of several series. As a loop where that costs nothing: compilers do not look into loops, and evaluate
-    anew what is a mere row of sums and products wherever it is used."""
-    if not has_kernels():
-        return [_horner(coefficients, x) for coefficients in series]
+    """The values of several series. As a loop: compilers do not look into loops, and evaluate anew what is a mere row
+    of sums and products wherever it is used."""
     rows = np.array(list(zip_longest(*series, fillvalue=0.0)))
     start = jnp.zeros((len(series), *x.shape), x.dtype)
     return tuple(jax.lax.scan(_horner_step, (x, start), jnp.asarray(rows[::-1], x.dtype))[0][1])

@@ -60,7 +60,7 @@ class Linearisation(NamedTuple):
     **Arguments:** `relative` motions and the twists per velocity, as `relative_motions` gives them; `pulls`, by joint
     group, derivatives by these back to the joints' parameters, elements and velocities, or None where twists say it
     all; the joints' `elements`; `dv`, the velocities' rates; `kin`: the motion of the whole tree; the bodies' `inertia`
-    in world axes; `local`, `walk`, as there.
+    in world axes; `local`, as there.
     """
 
     relative: RelativeMotion
@@ -71,7 +71,6 @@ class Linearisation(NamedTuple):
     kin: TreeMotion
     inertia: Symmetric
     local: bool
-    walk: bool
 
 
 def linearisation(
@@ -82,7 +81,6 @@ def linearisation(
     dv: Float[Array, " n_v"],
     varied: tuple[bool, ...],
     local: bool,
-    walk: bool,
 ) -> Linearisation:
     """See `Linearisation`; arguments as in `inverse_dynamics`. Arrays may have a batch axis, as in `kinematics`.
 
@@ -105,9 +103,9 @@ def linearisation(
         pulls.append(pull)
     relative = by_body(tree, motions, v.shape[1:])
     relative = from_first_bodies(tree, relative) if local else relative
-    kin = composed(tree, relative, columns, walk)
-    inertia = once_in_walks(Paths(tree.forest, walk))(turned, kin.bodies.rotation, links.inertias(True))
-    return Linearisation(relative, columns, pulls, q, dv, kin, inertia, local, walk)
+    kin = composed(tree, relative, columns)
+    inertia = evaluated_once(turned, kin.bodies.rotation, links.inertias(True))
+    return Linearisation(relative, columns, pulls, q, dv, kin, inertia, local)
 
 
 class Wrenches(NamedTuple):
@@ -122,7 +120,7 @@ class Wrenches(NamedTuple):
 
 def twists_of(tree: Tree, at: Linearisation, weights: Float[Array, " n_v"]) -> Column:
     """The twists `mu` of bodies that moved with velocities `weights`, world axes."""
-    paths, twist = Paths(tree.forest, at.walk), _relative_twists(tree, at, weights)
+    paths, twist = Paths(tree.forest), _relative_twists(tree, at, weights)
     if not tree.forest.has_edges:
         return twist
     above = paths.above(at.kin.bodies.rotation, identity=True)
@@ -163,17 +161,17 @@ def motion_gradient(
     tree: Tree, links: Links, at: Linearisation, felt: Wrenches, mu: Column, weights: Float[Array, " n_v"]
 ) -> tuple[tuple[Joints, ...], tuple[Array, ...], Float[Array, " n_v"]]:
     """The gradient of what bodies feel as they move, by the joints' parameters, `q` and `v`; see `power_gradient`."""
-    paths, body = Paths(tree.forest, at.walk), at.kin.bodies
-    once, r = once_in_walks(paths), body.position
+    paths, body = Paths(tree.forest), at.kin.bodies
+    r = body.position
     twist = _relative_twists(tree, at, weights)
     about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
     sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(felt)))
-    fields = once(_by_fields, at.relative, body, mu, sums)
+    fields = evaluated_once(_by_fields, at.relative, body, mu, sums)
     turning = fields.pose
     if any(pull is not None or group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
         turning = wrench_sum(turning, *_by_own(body.rotation, at.relative, twist, fields))
     of_bodies = tree.by_velocity((turning, fields.velocity))
-    by_turning, by_v = (once(power, at.kin.columns, wrench) for wrench in of_bodies)
+    by_turning, by_v = (evaluated_once(power, at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
     for group, pull, element, own in zip(tree.groups, at.pulls, at.elements, links.joints, strict=True):
         if pull is None:
@@ -324,8 +322,3 @@ def wrench_sum(*wrenches: Wrench) -> Column:
 def difference(a: Wrench, b: Column) -> Column:
     """Of two wrenches about one point, or of two twists."""
     return subtract(a[0], b[0]), scale(-1.0, b[1]) if a[1] is None else subtract(a[1], b[1])
-
-
-def once_in_walks(paths: Paths):
-    """How to evaluate what is used in many places: batches have so much of it that it is worth a call."""
-    return evaluated_once if paths.walk else lambda function, *args: function(*args)

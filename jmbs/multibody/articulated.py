@@ -146,7 +146,7 @@ def _at_rest(kin: TreeMotion) -> Column:
 
 def _joints(tree: Tree, kin: TreeMotion) -> Joint:
     nodes, r = tree.nodes, kin.bodies.position
-    arm = subtract(r, Paths(tree.forest, walk=False).above(r))
+    arm = subtract(r, Paths(tree.forest).above(r))
     w, v = (tuple(_of_velocities(nodes, x) for x in part) for part in kin.columns)
     free = None if nodes.free.all() else jnp.asarray(nodes.free, r[0].dtype)
     return Joint((w, v), _at(nodes, arm, nodes.first), free)

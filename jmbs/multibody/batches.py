@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from jaxtyping import Array, Float
 
 from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
-from jmbs.compiler import has_kernels, one_kernel
+from jmbs.compiler import one_kernel
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.tree import Links
 
@@ -44,13 +43,11 @@ Changes = tuple[Array | None, ...]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batchable:
-    """A function of `(batch, inputs, vectors, changes)` to a vector and `Changes`, for one mechanism or for many.
+    """A function of `(inputs, vectors, changes)` of many mechanisms to a vector and `Changes`, as one of one mechanism.
 
-    Called with the last three it is `function(False, ...)`. Under `jax.vmap` it becomes `function(True, ...)` of arrays
-    that have the batch axis where the recursions want it, last; motions of joints, which are taken apart member by
-    member, have it second. A batch of one stays alone, which is quicker; unless there are kernels, where a single
-    mechanism is quicker as a batch. It is a primitive, so that it is traced only where the program is
-    lowered or batched: not alone where it is batched later. It has no derivative.
+    The arrays of many have the batch axis where the recursions want it, last; motions of joints, which are taken apart
+    member by member, have it second. A single mechanism is a batch of one. It is a primitive, so that it is traced only
+    where the program is lowered or batched: not alone where it is batched later. It has no derivative.
 
     **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
     whether `derivatives` come with it, by the leaves that change. `vectors` are a tuple of `(n,)`.
@@ -68,27 +65,16 @@ class Batchable:
         return vector, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
 
     def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
-        if has_kernels():
-            values, axes = self._together(1, leaves, [None] * len(leaves), structure)
-            return [jnp.squeeze(x, axis) for x, axis in zip(values, axes, strict=True)]
-        vector, derivatives = self.function(False, *structure.unflatten(leaves))
-        return [vector, *jax.tree.leaves(derivatives)]
+        values, axes = self._together(1, leaves, [None] * len(leaves), structure)
+        return [jnp.squeeze(x, axis) for x, axis in zip(values, axes, strict=True)]
 
     def _types(self, types: Sequence[ShapedArray]) -> list[ShapedArray]:
         dtype = jnp.result_type(*(t.dtype for t in types))
         wanted = [t for t, wanted in zip(types, self.changing, strict=False) if wanted and self.derivatives]
         return [ShapedArray((self.size,), dtype), *(ShapedArray(t.shape, t.dtype) for t in wanted)]
 
-    def _batched(self, leaves: Sequence[Array], axes: Sequence, structure) -> tuple[list[Array], list[int]]:
-        """The results of many members, and where each has their axis."""
-        size = batch_size(leaves, axes)
-        if size > 1 or has_kernels():
-            return self._together(size, leaves, axes, structure)
-        only = [x if axis is None else jnp.squeeze(x, axis) for x, axis in zip(leaves, axes, strict=True)]
-        values = _batchable.bind(*only, of=self, structure=structure)
-        return [x[None] for x in values], [0] * len(values)
-
     def _together(self, size: int, leaves: Sequence[Array], axes: Sequence, structure) -> tuple[list[Array], list[int]]:
+        """The results of many members, and where each has their axis."""
         inputs, vectors, changes = structure.unflatten(range(len(leaves)))
         numbers, inner = jax.tree.flatten(inputs)
         where = _axes(structure.unflatten(leaves)[0])
@@ -101,7 +87,7 @@ class Batchable:
         flat = tuple(placed(i, _LAST) for i in vectors)
         given = tuple(None if i is None else placed(i, axis, True) for i, axis in zip(changes, where, strict=False))
         given = given or (None,) * len(where)
-        vector, derivatives = one_kernel(functools.partial(self.function, True), moved, flat, given)
+        vector, derivatives = one_kernel(self.function, moved, flat, given)
         found = [(x, axis) for x, axis in zip(derivatives, where, strict=False) if x is not None]
         return [vector, *(x for x, _ in found)], [1, *(axis % x.ndim for x, axis in found)]
 
@@ -115,7 +101,7 @@ def _evaluate(*leaves: Array, of: Batchable, structure) -> list[Array]:
 
 
 def _batch(leaves: Sequence, axes: Sequence, *, of: Batchable, structure):
-    return of._batched(leaves, axes, structure)
+    return of._together(batch_size(leaves, axes), leaves, axes, structure)
 
 
 OPENED.add(_batchable)

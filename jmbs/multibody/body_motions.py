@@ -28,7 +28,7 @@ def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array,
         tree,
         functools.partial(_residual, tree),
         functools.partial(_stacked, tree),
-        lambda batch, inputs, x, rhs: rhs,
+        lambda inputs, x, rhs: rhs,
         functools.partial(_pull, tree),
     )
     n = len(tree.bodies)
@@ -43,19 +43,18 @@ def motion_of(x: Float[Array, "18 bodies *b"]) -> Motion:
 
 
 def _residual(tree: Tree, inputs: Inputs, x: Array) -> Array:
-    # A walk, since this is what is differentiated.
-    return x - _stacked(tree, True, inputs, differentiable=True)
+    return x - _stacked(tree, inputs, differentiable=True)
 
 
-def _stacked(tree: Tree, batch: bool, inputs: Inputs, differentiable: bool = False) -> Array:
-    kin = kinematics(tree, inputs.links, inputs.q, inputs.v, walk=batch, differentiable=differentiable).bodies
+def _stacked(tree: Tree, inputs: Inputs, differentiable: bool = False) -> Array:
+    kin = kinematics(tree, inputs.links, inputs.q, inputs.v, differentiable=differentiable).bodies
     whole = jnp.stack([*kin.rotation, *kin.position, *kin.spin, *kin.velocity])
     return whole.reshape(-1, *whole.shape[2:])
 
 
-def _pull(tree: Tree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
+def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
     links, v = inputs.links, inputs.v
-    at = linearisation(tree, links, inputs.q, v, jnp.zeros_like(v), inputs.varied(changing), local=False, walk=batch)
+    at = linearisation(tree, links, inputs.q, v, jnp.zeros_like(v), inputs.varied(changing), local=False)
     body = at.kin.bodies
     by = motion_of(-cotangent.reshape(18, len(tree.bodies), *cotangent.shape[1:]))
     own = body.position, body.spin, body.velocity, *columns(body.rotation)

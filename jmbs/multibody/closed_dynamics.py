@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.by_value import by_value
-from jmbs.compiler import has_kernels
 from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.multibody.adjoint import linearisation, power_gradient, twists_of
 from jmbs.multibody.articulated import articulated_factor, articulated_solve
@@ -34,12 +33,11 @@ from jmbs.multibody.closing import (
     rates_and_rows,
 )
 from jmbs.multibody.closing_adjoint import closing_gradient
-from jmbs.multibody.dynamics import factorised
 from jmbs.multibody.implicit import Equations, solution
 from jmbs.multibody.joints import Column, sum_of
 from jmbs.multibody.kinematics import TreeMotion, kinematics
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads, turned_inertias, wrenches_of
-from jmbs.multibody.row_blocks import band_solver, block_solver, in_blocks
+from jmbs.multibody.row_blocks import band_solver
 from jmbs.multibody.row_plan import RowPlan
 from jmbs.multibody.tree import Links, Tree
 from jmbs.spatial import Symmetric, scale, symmetric_times
@@ -123,10 +121,10 @@ def _equations(closed: ClosedTree, residual: Callable, value: Callable) -> Equat
 def _residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
     tree, (links, q, v, forces, _, closure) = closed.tree, inputs
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
-    kin = kinematics(tree, links, q, v, dv, walk=True, differentiable=True)
+    kin = kinematics(tree, links, q, v, dv, differentiable=True)
     joints = closure.joints.in_components()
     needed = _needed(closed, inputs, kin, joints, body_wrenches(links, kin), multipliers)
-    rest = links.with_rotors(generalised_forces(tree, kin, needed, walk=True), dv) - forces
+    rest = links.with_rotors(generalised_forces(tree, kin, needed), dv) - forces
     return jnp.concatenate([rest, _drift(closed, kin, joints, closure)])
 
 
@@ -135,44 +133,44 @@ def _impulse_residual(closed: ClosedTree, inputs: Inputs, x: Array) -> Array:
     tree, (links, q, still, _, _, closure) = closed.tree, inputs
     # With the batch axis that all inputs have.
     v, multipliers = x[: tree.n_velocities] + jnp.zeros_like(still), x[tree.n_velocities :]
-    kin = kinematics(tree, links, q, v, walk=True, differentiable=True)
+    kin = kinematics(tree, links, q, v, differentiable=True)
     bodies, joints, loops = kin.bodies, closure.joints.in_components(), closed.loops
     momenta = symmetric_times(turned_inertias(links, kin), bodies.spin), scale(links.mass, bodies.velocity)
     transmitted = by_joint(joints.normal, multipliers, loops.rows, len(loops.bodies))
     needed = less_transmitted(bodies, loops, joints, momenta, transmitted)
-    rest = links.with_rotors(generalised_forces(tree, kin, needed, walk=True), v)
+    rest = links.with_rotors(generalised_forces(tree, kin, needed), v)
     rows = rates_and_rows(gaps(bodies, loops, joints).twist, loops, joints)[1]
     return jnp.concatenate([rest, rows + closure.drift])
 
 
-def _value(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
+def _value(closed: ClosedTree, inputs: Inputs) -> Array:
     tree, (links, q, v, forces, _, closure) = closed.tree, inputs
-    kin, joints = kinematics(tree, links, q, v, walk=batch), closure.joints.in_components()
+    kin, joints = kinematics(tree, links, q, v), closure.joints.in_components()
     inertia = turned_inertias(links, kin)
     needed = _needed(closed, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
-    free = forces - generalised_forces(tree, kin, needed, walk=batch)
+    free = forces - generalised_forces(tree, kin, needed)
     rates = -_drift(closed, kin, joints, closure)
-    return _solution(closed, batch, links, kin, joints, inertia, free, rates)
+    return _solution(closed, links, kin, joints, inertia, free, rates)
 
 
-def _impulse(closed: ClosedTree, batch: bool, inputs: Inputs) -> Array:
+def _impulse(closed: ClosedTree, inputs: Inputs) -> Array:
     """The same without motion, weight and forces."""
     links, q, v, _, _, closure = inputs
-    kin, joints = kinematics(closed.tree, links, q, v, walk=batch), closure.joints.in_components()
-    return _solution(closed, batch, links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
+    kin, joints = kinematics(closed.tree, links, q, v), closure.joints.in_components()
+    return _solution(closed, links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
 
 
-def _solve(closed: ClosedTree, batch: bool, inputs: Inputs, _: Array, rhs: Array) -> Array:
+def _solve(closed: ClosedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
     n_v, links = closed.tree.n_velocities, inputs.links
-    kin, joints = kinematics(closed.tree, links, inputs.q, inputs.v, walk=batch), inputs.closure.joints.in_components()
-    return _solution(closed, batch, links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
+    kin, joints = kinematics(closed.tree, links, inputs.q, inputs.v), inputs.closure.joints.in_components()
+    return _solution(closed, links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
 
 
-def _pull(closed: ClosedTree, changing: tuple[bool, ...], batch: bool, inputs: Inputs, x: Array, cotangent: Array):
+def _pull(closed: ClosedTree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
     n_v, (links, q, v, _, loads, closure) = closed.tree.n_velocities, inputs
     dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
-    at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False, walk=batch)
-    weights = _solution(closed, batch, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
+    at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False)
+    weights = _solution(closed, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
     mu = twists_of(closed.tree, at, weights[:n_v])
     felt, by_joints, by_efforts = closing_gradient(
         at.kin.bodies, mu, closed.loops, joints, closure.efforts, multipliers, weights[n_v:]
@@ -203,7 +201,6 @@ def _drift(closed: ClosedTree, kin: TreeMotion, joints: Closing, closure: LoopIn
 
 def _solution(
     closed: ClosedTree,
-    batch: bool,
     links: Links,
     kin: TreeMotion,
     joints: Closing,
@@ -211,30 +208,9 @@ def _solution(
     forces: Array | None,
     rates: Array,
 ) -> Array:
-    """`(a, mu)` with `M a + J^T mu = forces` (None: zero) and `J a = rates`."""
-    tree, rows = closed.tree, closed.rows
-    entries = closing_jacobian(tree, kin, closed.loops, joints, closed.jacobian)
-    if batch:
-        return _solution_of_many(closed, links, kin, entries, inertia, forces, rates)
-    J, inverse = closed.jacobian.at(entries, closed.jacobian.places), factorised(tree, links, kin, inertia)
-    response = jax.vmap(inverse)(closed.jacobian.at(entries, closed.coloured))
-    A = in_blocks(rows, jnp.matmul(J, response.T, precision="highest"))
-    a = jnp.zeros(tree.n_velocities, rates.dtype) if forces is None else inverse(forces)
-    multipliers = block_solver(rows, A)(J @ a - rates)
-    return jnp.concatenate([a - inverse(multipliers @ J), multipliers])
-
-
-def _solution_of_many(
-    closed: ClosedTree,
-    links: Links,
-    kin: TreeMotion,
-    entries: Float[Array, "m w b"],
-    inertia: Symmetric,
-    forces: Array | None,
-    rates: Array,
-) -> Array:
-    """The same with a batch axis, last; `entries` of J."""
+    """`(a, mu)` with `M a + J^T mu = forces` (None: zero) and `J a = rates`, with a batch axis, last."""
     tree, rows, J = closed.tree, closed.rows, closed.jacobian
+    entries = closing_jacobian(tree, kin, closed.loops, joints, J)
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, closed.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]
@@ -248,9 +224,5 @@ def _solution_of_many(
     if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
         multipliers = definite_solver_of_many(A)(gap)
         return jnp.concatenate([a - products(response, multipliers), multipliers])
-    if len(rows.blocks) > 1 and has_kernels():
-        multipliers = band_solver(rows, A)(gap)
-    else:
-        one = lambda A, b: block_solver(rows, in_blocks(rows, A))(b)  # noqa: E731
-        multipliers = jax.vmap(one, in_axes=-1, out_axes=-1)(A, gap)
+    multipliers = band_solver(rows, A)(gap)
     return jnp.concatenate([a - articulated_solve(tree, factor, J.transposed_times(entries, multipliers)), multipliers])

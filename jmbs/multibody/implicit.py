@@ -25,31 +25,32 @@ from jmbs.multibody.tree import Tree
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Equations:
-    """Equations of a tree's motion for a vector `x`. `batch` says that arrays have a batch axis, see `Batchable`.
+    """Equations of a tree's motion for a vector `x`. All but the residual take arrays with a batch axis, see
+    `Batchable`.
 
     **Arguments:**
 
     - `residual(inputs, x)`: what shall vanish; JAX differentiates it.
-    - `value(batch, inputs)`: the solution `x`.
-    - `solve(batch, inputs, x, rhs)`: the change of `x` that makes the residual change by `rhs`.
-    - `pull(changing, batch, inputs, x, cotangent)`: weights of the residual, by the transposed of `solve`, and the
+    - `value(inputs)`: the solution `x`.
+    - `solve(inputs, x, rhs)`: the change of `x` that makes the residual change by `rhs`.
+    - `pull(changing, inputs, x, cotangent)`: weights of the residual, by the transposed of `solve`, and the
       gradient of the weighted residual by the inputs' leaves (anything where these are not `changing`).
-    - `push(batch, inputs, x, rhs, changes)`: the change of `x` that makes the residual change by `rhs` where the inputs
+    - `push(inputs, x, rhs, changes)`: the change of `x` that makes the residual change by `rhs` where the inputs
       change too, elements along their tangents; None: by differentiating the residual, then `solve`.
     """
 
     tree: Tree
     residual: Callable[[Inputs, Array], Array]
-    value: Callable[[bool, Inputs], Array]
-    solve: Callable[[bool, Inputs, Array, Array], Array]
-    pull: Callable[[tuple[bool, ...], bool, Inputs, Array, Array], tuple[Array, list[Array]]]
-    push: Callable[[bool, Inputs, Array, Array, Changes], Array] | None = None
+    value: Callable[[Inputs], Array]
+    solve: Callable[[Inputs, Array, Array], Array]
+    pull: Callable[[tuple[bool, ...], Inputs, Array, Array], tuple[Array, list[Array]]]
+    push: Callable[[Inputs, Array, Array, Changes], Array] | None = None
 
 
 def solution(equations: Equations, inputs: Inputs, size: int, dear: bool = True) -> Float[Array, " size"]:
     """The solution `x`; `dear`: it takes long to find, see `DEARLY_BOUGHT`."""
     leaves, structure = jax.tree.flatten(inputs)
-    value = Batchable(lambda batch, inputs, _, __: (equations.value(batch, inputs), ()), (), size)
+    value = Batchable(lambda inputs, _, __: (equations.value(inputs), ()), (), size)
 
     def function(*leaves: Array) -> Array:
         return value(structure.unflatten(leaves), (), ())[0]
@@ -139,17 +140,17 @@ def changes_along_tangents(tree: Tree, inputs: Inputs, changes: Changes) -> Chan
     )
 
 
-def _solved(equations: Equations, batch: bool, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
+def _solved(equations: Equations, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
     """The change of `x` that makes the residual change by the right-hand side."""
     x, rhs = vectors
     if equations.push is not None:
-        return equations.push(batch, inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)), ()
-    return equations.solve(batch, inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
+        return equations.push(inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)), ()
+    return equations.solve(inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
 
 
 def _solved_transposed(
-    equations: Equations, changing: tuple[bool, ...], batch: bool, inputs: Inputs, vectors, _
+    equations: Equations, changing: tuple[bool, ...], inputs: Inputs, vectors, _
 ) -> tuple[Array, Changes]:
     """The residual's multipliers, and what the inputs' changes do through them."""
-    weights, derivatives = equations.pull(changing, batch, inputs, *vectors)
+    weights, derivatives = equations.pull(changing, inputs, *vectors)
     return weights, tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))

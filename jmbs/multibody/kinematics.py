@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.graphs import Forest
 from jmbs.linear import definite_inverse, products
 from jmbs.multibody.joints import Column, Joints, frame_of
-from jmbs.multibody.paths import Paths, select
+from jmbs.multibody.paths import select
 from jmbs.multibody.tree import JointGroup, Links, Tree
 from jmbs.multibody.walks import outward
 from jmbs.spatial import (
@@ -20,14 +21,11 @@ from jmbs.spatial import (
     Motion,
     RelativeMotion,
     Vector,
-    add,
     cross,
     following,
     from_rest,
     multiply,
     multiply_transposed,
-    scale,
-    subtract,
     times,
     transpose,
 )
@@ -51,7 +49,6 @@ def kinematics(
     v: Array,
     dv: Array | None = None,
     local: bool = False,
-    walk: bool = False,
     differentiable: bool = False,
     components: bool = True,
 ) -> TreeMotion:
@@ -59,12 +56,11 @@ def kinematics(
 
     **Arguments:** `q`: elements by joint group, `(n, *space.shape, ...)`; `v`, `dv`: velocities and their rates
     `(n_v, ...)`, no rates meaning zero; the dots are a batch axis that all have, or none. `local`: put the first body
-    of each tree at the origin, which changes no force and keeps small numbers small. `walk`: go from body to body
-    instead of doubling and multiplying by masks, which pays for batches and derivatives. `differentiable`: see
-    `relative_motions`. `components`: in which form of `jmbs.spatial`; arrays walk, and have no batch axis.
+    of each tree at the origin, which changes no force and keeps small numbers small. `differentiable`: see
+    `relative_motions`. `components`: in which form of `jmbs.spatial`; arrays have no batch axis.
     """
     relative, columns = relative_motions(tree, links.joints, q, v, dv, differentiable, local, components)
-    return composed(tree, relative, columns, walk or not components)
+    return composed(tree, relative, columns)
 
 
 def relative_motions(
@@ -113,9 +109,9 @@ def by_body(tree: Tree, parts: Sequence[Any], batch: tuple[int, ...]) -> Any:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (x.shape[0], *batch)), whole)
 
 
-def composed(tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]], walk: bool = False) -> TreeMotion:
+def composed(tree: Tree, relative: RelativeMotion, columns: list[tuple[Column, ...]]) -> TreeMotion:
     """Motions relative to the world from those relative to parents; see `kinematics`."""
-    bodies = _composed(Paths(tree.forest, walk), relative)
+    bodies = _composed(tree.forest, relative)
     w, v = joined_columns(tree, relative, columns)
     R = tree.by_velocity(bodies.rotation)
     return TreeMotion(bodies, (times(R, w), times(R, v)))
@@ -143,29 +139,13 @@ def _orthonormal(R: Matrix) -> Matrix:
     return jax.tree.map(lambda a, b: 1.5 * a - 0.5 * b, R, multiply(R, square))
 
 
-def _composed(paths: Paths, relative: RelativeMotion) -> Motion:
+def _composed(forest: Forest, relative: RelativeMotion) -> Motion:
     """Motions relative to the world from those relative to parents."""
-    if not paths.forest.has_edges:
+    if not forest.has_edges:
         return from_rest(relative)
-    if paths.walk:
-        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), relative.position)
-        still = Motion(_unit(nothing), *(nothing,) * 5)
-        return outward(paths.forest, lambda above, own: (following(above, own),) * 2, still, relative)
-    # Rotations are multiplied along the paths from the roots; with world axes everything else is a sum along them.
-    rotation, above = paths.products(relative.rotation)
-    out = lambda x: times(rotation, x)  # noqa: E731
-    arm, spin, velocity = times(above, relative.position), out(relative.spin), out(relative.velocity)
-    position, whole_spin = paths.sums((arm, spin))
-    turning = subtract(whole_spin, spin)
-    speed = add(cross(turning, arm), velocity)
-    change = cross(turning, spin)
-    bent = add(cross(turning, add(cross(turning, arm), scale(2.0, velocity))), cross(spin, velocity))
-    if relative.rates is not None:
-        change, bent = (add(x, out(rate)) for x, rate in zip((change, bent), relative.rates, strict=True))
-    whole_velocity, spin_rate = paths.sums((speed, change))
-    bent = add(bent, cross(subtract(spin_rate, change), arm))
-    (acceleration,) = paths.sums((bent,))
-    return Motion(rotation, position, whole_spin, whole_velocity, spin_rate, acceleration)
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), relative.position)
+    still = Motion(_unit(nothing), *(nothing,) * 5)
+    return outward(forest, lambda above, own: (following(above, own),) * 2, still, relative)
 
 
 def _unit(zero: Vector) -> Matrix:

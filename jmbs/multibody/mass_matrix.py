@@ -41,14 +41,11 @@ def _in_components(kin: TreeMotion) -> bool:
     return isinstance(kin.bodies.position, tuple)
 
 
-def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column, walk: bool = False) -> Float[Array, " n_v"]:
-    """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m.
-
-    **Arguments:** `walk`: as in `kinematics`.
-    """
+def generalised_forces(tree: Tree, kin: TreeMotion, wrench: Column) -> Float[Array, " n_v"]:
+    """What wrenches on bodies (about their centres of mass, world axes) do per unit of each velocity, N or N m."""
     torque, force = wrench
     r, (w, v) = kin.bodies.position, about_origin(tree, kin)
-    torque, force = Paths(tree.forest, walk).carried((add(torque, cross(r, force)), force), at=tree.body_of)
+    torque, force = Paths(tree.forest).carried((add(torque, cross(r, force)), force), at=tree.body_of)
     return dot(w, torque) + dot(v, force)
 
 
@@ -69,7 +66,7 @@ def mass_matrix(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -
     steiner = (square - m_r[0] * r[0], -m_r[0] * r[1], -m_r[0] * r[2])
     steiner += (square - m_r[1] * r[1], -m_r[1] * r[2], square - m_r[2] * r[2])
     angular = tuple(a + b for a, b in zip((xx, xy, xz, yy, yz, zz), steiner, strict=True))
-    J, h, m = Paths(tree.forest, walk=False).carried((angular, m_r, mass), at=tree.body_of)
+    J, h, m = Paths(tree.forest).carried((angular, m_r, mass), at=tree.body_of)
     w, v = about_origin(tree, kin)
     L = add(symmetric_times(J, w), cross(h, v))
     P = subtract(scale(m, v), cross(h, w))

@@ -133,7 +133,7 @@ def _taken(
     """What multipliers take of the forces on the tree's velocities, of kept states' rates and of free balances."""
     layout = dae.layout
     forces, loads = given_forces(dae, o, dae.simple_forces(t, y[-1][0])[0])
-    needed = generalised_forces(layout.tree, motion, less_loads(motion, wrench, loads), walk=True)
+    needed = generalised_forces(layout.tree, motion, less_loads(motion, wrench, loads))
     needed = dae.links.with_rotors(needed, velocity[layout.n - len(needed) :])
     kept = -o.flow[layout.kept_slots] - velocity[: len(layout.kept_slots)]
     return jnp.concatenate([forces - needed, kept, -o.flow[layout.free_slots]])
@@ -191,7 +191,7 @@ def _reactions(dae: TreeDAE, motion: TreeMotion, wrench: Column) -> Float[Array,
     if not layout.reacting.size:
         return jnp.zeros((0, 6), dae.dtype)
     (torque, force), r = wrench, motion.bodies.position
-    torque, force = Paths(tree.forest, walk=True).carried((add(torque, cross(r, force)), force), at=layout.reacting)
+    torque, force = Paths(tree.forest).carried((add(torque, cross(r, force)), force), at=layout.reacting)
     second = np.where(layout.reaction_reversed, tree.forest.parent[layout.reacting], layout.reacting)
     frame = frame_of(frames(dae.reference, layout.reaction_frames))
     R = entries_at(motion.bodies.rotation, second)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Float
 
-from jmbs.multibody.adjoint import crossed, difference, once_in_walks, wrench_sum
+from jmbs.compiler import evaluated_once
+from jmbs.multibody.adjoint import crossed, difference, wrench_sum
 from jmbs.multibody.batches import Changes, Inputs
 from jmbs.multibody.joints import Column, entries_of, twist_of
 from jmbs.multibody.kinematics import TreeMotion, composed, joined_columns, relative_motions
@@ -56,9 +57,7 @@ class MotionChange(NamedTuple):
     columns: Column | None
 
 
-def motion_change(
-    tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool, walk: bool
-) -> MotionChange:
+def motion_change(tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool) -> MotionChange:
     """See `MotionChange`, along changes of the inputs at constant `dv`; tangent ones of elements."""
     leaves, structure = jax.tree.flatten(inputs)
     which = [k for k, change in enumerate(changes) if change is not None]
@@ -73,10 +72,10 @@ def motion_change(
 
     at, along = [leaves[k] for k in which], [changes[k] for k in which]
     (motion, _, own), (change, d_columns, _) = jax.jvp(relative, at, along)
-    kin, paths = composed(tree, motion, own, walk), Paths(tree.forest, walk)
+    kin, paths = composed(tree, motion, own), Paths(tree.forest)
     steady = all(joints.steady for joints in inputs.links.joints)
     fixed = steady and not any(inputs.varied([change is not None for change in changes]))
-    once, body = once_in_walks(paths), kin.bodies
+    once, body = evaluated_once, kin.bodies
     above = paths.above(body.rotation, identity=True)
     turn = once(_turn, motion.rotation, change.rotation)
     velocities = (motion.spin, motion.velocity), motion.rates, (change.spin, change.velocity)
@@ -126,15 +125,14 @@ def _as_seen(eta: Column, V: Column, A: Column, dV: Column, dA: Column) -> tuple
 
 
 def forces_change(
-    tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool, walk: bool
+    tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool
 ) -> tuple[Float[Array, " n_v"], TreeMotion, Symmetric]:
     """How the generalised forces of inverse dynamics change at constant `dv`, less those that are given; the motion,
     and inertias in world axes, for the solve that follows."""
     links = inputs.links
-    change = motion_change(tree, inputs, dv, changes, local, walk)
+    change = motion_change(tree, inputs, dv, changes, local)
     kin, eta, r = change.kin, change.eta, change.kin.bodies.position
-    paths = Paths(tree.forest, walk)
-    once = once_in_walks(paths)
+    paths, once = Paths(tree.forest), evaluated_once
     inertia = once(turned_inertias, links, kin)
     torque, force = less_loads(kin, wrenches_of(links, kin, inertia), inputs.loads)
     weight = links.weights(True)

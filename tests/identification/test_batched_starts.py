@@ -25,7 +25,7 @@ def assert_same(one: Fit, other: Fit, part: float) -> None:
 def test_side_by_side_they_end_where_they_do_alone(monkeypatch, tmp_path):
     given, seen = study(estimator=STARTS), []
     alone = fit_study(given)
-    monkeypatch.setattr(batched_starts, "_likes_batches", lambda: True)
+    monkeypatch.setattr(batched_starts, "runs_on_cpu", lambda: False)
     together = fit_study(given, progress=seen.append)
     assert together.status == alone.status == "converged"
     assert_same(alone, together, 1e-6)

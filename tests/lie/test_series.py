@@ -79,10 +79,8 @@ def test_value_and_two_derivatives(name, dtype):
         assert np.all(error <= allowed), (order, POINTS[np.argmax(error / allowed)], np.max(error / allowed) * bound)
 
 
-@pytest.mark.parametrize("kernels", [False, True])
-def test_stumpffs_together_and_alone(kernels, monkeypatch):
-    """Several orders together give what each gives alone, with and without kernels."""
-    monkeypatch.setattr(series, "has_kernels", lambda: kernels)
+def test_stumpffs_together_and_alone():
+    """Several orders together give what each gives alone."""
     x = jnp.asarray(POINTS)
     together = jax.vmap(lambda x: series.stumpffs(0, 8, x))(x)
     for n, value in enumerate(together):

@@ -14,7 +14,7 @@ from mechanisms import chain, humanoid
 from quick import quick_jit
 
 import jmbs
-from jmbs.multibody import dynamics, forward_dynamics, inverse_dynamics, kinematics, mass_matrix
+from jmbs.multibody import forward_dynamics, inverse_dynamics, kinematics, mass_matrix
 from jmbs.multibody.adjoint import linearisation, power_gradient
 from jmbs.multibody.articulated import articulated_accelerations, articulated_factor, articulated_solve
 from jmbs.multibody.batches import Inputs
@@ -121,11 +121,9 @@ def test_velocities_and_accelerations_are_the_rates_of_poses(robot):
             np.testing.assert_allclose(getattr(bodies, rate)[k], difference, atol=1e-6)
 
 
-def test_walking_and_doubling_agree_in_both_forms(robot):
+def test_motions_in_components_and_in_arrays_agree(robot):
     of = functools.partial(kinematics, robot.tree, robot.links, robot.q, robot.v, robot.other)
-    walked, doubled, arrays = of(walk=True), of(), of(components=False)
-    for a, b in zip(jax.tree.leaves(walked), jax.tree.leaves(doubled), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-11)
+    walked, arrays = of(), of(components=False)
     stacked = [np.stack(x, axis=1).reshape(y.shape) for x, y in zip(walked.bodies, arrays.bodies, strict=True)]
     for a, b in zip(stacked, arrays.bodies, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-11)
@@ -134,7 +132,6 @@ def test_walking_and_doubling_agree_in_both_forms(robot):
 
 
 def test_a_batch_is_a_loop(robot):
-    """Batches take another way (articulated bodies, batch axis last) than single mechanisms."""
     vs = jnp.stack([robot.v, robot.other, robot.v - robot.other])
     masses = jnp.stack([robot.links.mass * k for k in (1.0, 1.1, 0.9)])
 
@@ -208,8 +205,8 @@ def mixed() -> Case:
     return Case(mechanism)
 
 
-@pytest.mark.parametrize(("walk", "varied"), [(True, True), pytest.param(False, False, marks=pytest.mark.slow)])
-def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed, walk, varied):
+@pytest.mark.parametrize("varied", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed, varied):
     """On both ways through the tree, with derivatives by joints' parameters (`varied`) and without.
 
     Those by elements are said along their groups only, so that is where they are compared.
@@ -229,7 +226,7 @@ def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed, walk, varied):
 
     @quick_jit
     def by_hand(links, q, v, loads):
-        at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), local=True, walk=walk)
+        at = linearisation(case.tree, links, q, v, case.forces, (varied,) * len(q), local=True)
         return power_gradient(case.tree, links, at, loads, case.other)
 
     at = case.links, case.q, case.v, case.loads
@@ -300,26 +297,6 @@ def test_derivatives_of_batches_with_shared_parameters(mixed):
         np.testing.assert_allclose(a, jnp.asarray(b), atol=1e-10 * float(jnp.max(jnp.abs(jnp.asarray(b)), initial=1.0)))
 
 
-def test_large_trees_are_solved_by_articulated_bodies_alone(pendulum, monkeypatch, without_kernels):
-    """Small ones by a dense mass matrix, where a mechanism alone is not a batch of one: where there are no kernels."""
-    case, solved = pendulum, []
-    for name in ("articulated_accelerations", "mass_matrix"):
-        function = getattr(dynamics, name)
-        monkeypatch.setattr(dynamics, name, lambda *args, f=function, name=name: (solved.append(name), f(*args))[1])
-
-    def values() -> tuple:
-        solved.clear()
-        jax.clear_caches()
-        return jax.jit(jax.value_and_grad(lambda v: case.forward(v, case.forces) @ case.other))(case.v)
-
-    dense = values()
-    assert set(solved) == {"mass_matrix"}
-    monkeypatch.setattr(dynamics, "DENSE_LIMIT", 0)
-    for found, wanted in zip(values(), dense, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10)
-    assert set(solved) == {"articulated_accelerations"}
-
-
 @pytest.mark.parametrize("case", ["pendulum", pytest.param("robot", marks=pytest.mark.slow)])
 def test_derivatives_forwards_by_hand_are_those_of_inverse_dynamics(case, request):
     """Along a change of everything: parameters, elements, velocities, forces and loads."""
@@ -331,7 +308,7 @@ def test_derivatives_forwards_by_hand_are_those_of_inverse_dynamics(case, reques
     def both(inputs, changes, dv):
         force = lambda at: inverse_dynamics(case.tree, at.links, at.q, at.v, dv, at.loads) - at.forces  # noqa: E731
         along = changes_along_tangents(case.tree, inputs, tuple(jax.tree.leaves(changes)))
-        by_hand = [forces_change(case.tree, inputs, dv, along, local=walk, walk=walk)[0] for walk in (True, False)]
+        by_hand = [forces_change(case.tree, inputs, dv, along, local=local)[0] for local in (True, False)]
         return jax.jvp(force, (inputs,), (jax.tree.unflatten(jax.tree.structure(inputs), along),))[1], *by_hand
 
     wanted, *found = both(inputs, changes, case.other)

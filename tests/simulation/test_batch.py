@@ -101,7 +101,7 @@ print(os.environ["XLA_FLAGS"])
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pendulum", "chain_8", "three_bar_loop"])
 def test_without_kernels_the_same_is_computed(configs, request, name):
-    """As on other devices. Alone and in a batch, values and gradients; steps of the loop have a projection too."""
+    """Alone and in a batch, values and gradients; steps of the loop have a projection too."""
     model = jmbs.compile(jmbs.load(configs / f"{name}.yaml"))
     mass = next(path for path in model.parameters() if path.endswith("/mass"))
 
