@@ -93,5 +93,5 @@ def _in_pairs(combined: Callable[[Array, Array], Array], x: Array) -> Array:
     return x[0]
 
 
-DEARLY_BOUGHT = "dearly bought"
+SAVED_FOR_BACKWARD = "saved for the backward pass"
 """The name of values that reverse mode keeps where it computes others anew, see `jax.ad_checkpoint.checkpoint_name`."""

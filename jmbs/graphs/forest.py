@@ -63,11 +63,11 @@ class Forest:
         return tuple(jumps)
 
     @functools.cached_property
-    def shelves(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """Where a walk in numbered order keeps what a later child needs: `(load, store, count)`.
+    def branches(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Where a pass in numbered order keeps what a later child needs: `(load, store, count)`.
 
-        The walk hands everything on to the next node; a child that does not follow its parent at once loads the
-        parent's from the shelf `load[child]`, where `store[parent]` has put it; `count` where there is none. A root
+        The pass hands everything on to the next node; a child that does not follow its parent at once loads the
+        parent's from the row `load[child]`, where `store[parent]` has put it; `count` where there is none. A root
         loads `-1`.
         """
         nodes = np.arange(len(self))

@@ -1,6 +1,6 @@
-"""Symmetric positive definite band matrices, many at a time, by walks from row to row.
+"""Symmetric positive definite band matrices, many at a time, row by row.
 
-The batch axis goes last. A walk is one loop, whatever the number of rows: inside of a kernel it takes a fraction of
+The batch axis goes last. That is one loop, whatever the number of rows: inside of a kernel it takes a fraction of
 what calls of a library take.
 """
 

@@ -146,26 +146,27 @@ def power_gradient(
 
     It is zero by the parameters of joints that were not varied, and tangent by the entries of elements.
 
-    **Arguments:** `mu`: see `twists_of`, where they are at hand; `more`: what bodies feel beyond their needed wrenches.
+    **Arguments:** `mu`: see `twists_of`, where they are at hand; `more`: wrenches on bodies beyond what they need.
     """
     mu = twists_of(tree, at, weights) if mu is None else mu
-    felt, by_parameter, by_loads = _bodies(links, at, mu, loads)
+    wrenches, by_parameter, by_loads = _bodies(links, at, mu, loads)
     if more is not None:
-        felt = Wrenches(*(wrench_sum(a, b) for a, b in zip(felt, more, strict=True)))
-    joints, by_q, by_v = motion_gradient(tree, links, at, felt, mu, weights)
+        wrenches = Wrenches(*(wrench_sum(a, b) for a, b in zip(wrenches, more, strict=True)))
+    joints, by_q, by_v = motion_gradient(tree, links, at, wrenches, mu, weights)
     by_armature = None if links.armature is None else weights * at.dv
     return Links(joints, *by_parameter, by_armature), by_q, by_v, by_loads
 
 
 def motion_gradient(
-    tree: Tree, links: Links, at: Linearisation, felt: Wrenches, mu: Column, weights: Float[Array, " n_v"]
+    tree: Tree, links: Links, at: Linearisation, wrenches: Wrenches, mu: Column, weights: Float[Array, " n_v"]
 ) -> tuple[tuple[Joints, ...], tuple[Array, ...], Float[Array, " n_v"]]:
-    """The gradient of what bodies feel as they move, by the joints' parameters, `q` and `v`; see `power_gradient`."""
+    """The gradient of the power of wrenches on bodies that move, by the joints' parameters, `q` and `v`; see
+    `power_gradient`."""
     paths, body = Paths(tree.forest), at.kin.bodies
     r = body.position
     twist = _relative_twists(tree, at, weights)
     about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
-    sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(felt)))
+    sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(wrenches)))
     fields = evaluated_once(_by_fields, at.relative, body, mu, sums)
     turning = fields.pose
     if any(pull is not None or group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
@@ -224,7 +225,7 @@ def _carried_along(paths: Paths, arm: Vector, twist: Column) -> Column:
 
 
 def _bodies(links: Links, at: Linearisation, mu: Column, loads: Array | None):
-    """What each body feels; and the derivatives by masses, inertias, weights, and by loads."""
+    """The wrenches of each body; and the derivatives by masses, inertias, weights, and by loads."""
     body = at.kin.bodies
     (kappa, m), w, v, r, R = mu, body.spin, body.velocity, body.position, body.rotation
     mass, weight = links.mass, links.weights(True)
@@ -238,12 +239,12 @@ def _bodies(links: Links, at: Linearisation, mu: Column, loads: Array | None):
     whirl = cross(v, pushed)
     couple = add(couple, add(whirl, whirl))
     needed, moved = (add(torque, cross(r, force)), force), (add(Jk, cross(r, pushed)), pushed)
-    felt = Wrenches(needed, moved, (couple, None), (cross(weight, m), None))
+    wrenches = Wrenches(needed, moved, (couple, None), (cross(weight, m), None))
     own_kappa, own_m = transposed_times(R, kappa), transposed_times(R, m)
     by_inertia = _by_inertia(own_kappa, *(transposed_times(R, x) for x in (body.spin_rate, w)))
     by_loads = None if loads is None else -jnp.stack([*own_kappa, *own_m], axis=1)
     by_mass = dot(m, body.acceleration)
-    return felt, (by_mass, jnp.stack(by_inertia, axis=1), -jnp.stack(m, axis=1)), by_loads
+    return wrenches, (by_mass, jnp.stack(by_inertia, axis=1), -jnp.stack(m, axis=1)), by_loads
 
 
 def _by_inertia(kappa: Vector, alpha: Vector, w: Vector) -> Symmetric:

@@ -1,8 +1,8 @@
 """The articulated-body factorisation of a tree's mass matrix, one velocity after the other, in O(n).
 
-Each velocity is a joint of one degree of freedom; those of one body follow each other without a body between them. From
-the leaves to the roots every joint is freed: what is felt before it is the articulated inertia behind it, less what the
-joint yields. `M a = f` then takes one walk back and one walk out.
+Each velocity is a joint of one degree of freedom; those of one body follow each other without a body between them. A
+backward pass eliminates one joint after the other: the node before it has the apparent inertia of all behind it. `M a = f`
+then takes one backward and one forward pass. See Featherstone, "Rigid Body Dynamics Algorithms" (2008), section 7.3.
 
 All vectors have world axes and refer to the centre of mass of the body that the velocity moves. Entries are
 `(nodes, ...)`, a node being a velocity or a body's joint without freedom (see `Nodes`).
@@ -19,16 +19,16 @@ from jaxtyping import Array
 
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
+from jmbs.multibody.passes import backward_pass, forward_pass
 from jmbs.multibody.paths import Paths, select
 from jmbs.multibody.tree import Links, Nodes, Tree
-from jmbs.multibody.walks import inward, outward
 from jmbs.spatial import (
     Inertia,
     Symmetric,
     Vector,
     add,
+    apparent_inertia,
     cross,
-    freed,
     momentum,
     moved,
     power,
@@ -60,12 +60,13 @@ class Load(NamedTuple):
     rotor: Array | None
 
 
-class Freed(NamedTuple):
-    """By node: the articulated inertia times the column; the inverse of its resistance; the force that is left."""
+class Eliminated(NamedTuple):
+    """By node, with the articulated inertia `I` and the column `S`: `U = I S`, the `inverse` of `D = S . U`, and
+    `u = tau - S . p` with the bias wrench `p`."""
 
-    yielding: Column
+    U: Column
     inverse: Array
-    left: Array
+    u: Array
 
 
 def articulated_accelerations(
@@ -76,13 +77,13 @@ def articulated_accelerations(
     **Arguments:** `inertia` of the bodies in world axes; `wrench`: None where bodies need none.
     """
     nodes = tree.nodes
-    joints, freed_joints = _freed(tree, links, kin, inertia, wrench, _of_velocities(nodes, forces))
+    joints, eliminated = _eliminated(tree, links, kin, inertia, wrench, _of_velocities(nodes, forces))
 
     def tell(above, x):
         own, rate = _accelerate(above, x)
         return own, (rate, own)
 
-    rates, twists = outward(nodes.forest, tell, _at_rest(kin), (joints, freed_joints))
+    rates, twists = forward_pass(nodes.forest, tell, _at_rest(kin), (joints, eliminated))
     return _of_free(nodes, rates), jax.tree.map(lambda x: all_entries_at(x, np.flatnonzero(nodes.last)), twists)
 
 
@@ -90,42 +91,42 @@ class Factor(NamedTuple):
     """The factorised mass matrix, by node: joints, the articulated inertia times their columns, inverse resistance."""
 
     joints: Joint
-    yielding: Column
+    U: Column
     inverse: Array
 
 
 def articulated_factor(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Factor:
     """The factorisation of the mass matrix; `inertia` of the bodies in world axes."""
     nothing = jnp.zeros((len(tree.nodes.body), *kin.bodies.position[0].shape[1:]), links.mass.dtype)
-    joints, freed_joints = _freed(tree, links, kin, inertia, None, nothing)
-    return Factor(joints, freed_joints.yielding, freed_joints.inverse)
+    joints, eliminated = _eliminated(tree, links, kin, inertia, None, nothing)
+    return Factor(joints, eliminated.U, eliminated.inverse)
 
 
 def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
-    """`M^-1 forces`, by one walk back and one walk out; forces may have more axes than the factor, after the first."""
+    """`M^-1 forces`, by a backward and a forward pass; forces may have more axes than the factor, behind the first."""
     nodes = tree.nodes
     zero = jnp.zeros(forces.shape[1:], forces.dtype)
     nothing = zero, zero, zero
 
     def transmit(gathered, x):
         joint, U, inverse, tau = x
-        left = tau if gathered is None else tau - power(joint.column, gathered)
+        u = tau if gathered is None else tau - power(joint.column, gathered)
         if gathered is None:
             gathered = nothing, nothing
-        torque, force = (add(g, scale(left * inverse, u)) for g, u in zip(gathered, U, strict=True))
-        return (moved(torque, force, joint.arm), force), left
+        torque, force = (add(g, scale(u * inverse, x)) for g, x in zip(gathered, U, strict=True))
+        return (moved(torque, force, joint.arm), force), u
 
     xs = *factor, _of_velocities(nodes, forces)
-    left = inward(nodes.forest, transmit, (nothing, nothing), xs)
-    freed_joints = Freed(factor.yielding, factor.inverse, left)
-    rates = outward(nodes.forest, _accelerate, (nothing, nothing), (factor.joints, freed_joints))
+    u = backward_pass(nodes.forest, transmit, (nothing, nothing), xs)
+    eliminated = Eliminated(factor.U, factor.inverse, u)
+    rates = forward_pass(nodes.forest, _accelerate, (nothing, nothing), (factor.joints, eliminated))
     return _of_free(nodes, rates)
 
 
-def _freed(
+def _eliminated(
     tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric, wrench: Column | None, generalised: Array
-) -> tuple[Joint, Freed]:
-    """All joints, freed from the leaves on, under bodies' needed wrenches (None: zero) and forces by node."""
+) -> tuple[Joint, Eliminated]:
+    """All joints, eliminated from the leaves on, under bodies' needed wrenches (None: zero) and forces by node."""
     nodes, joints = tree.nodes, _joints(tree, kin)
     mass = jnp.broadcast_to(links.mass, inertia[0].shape)
     mass, inertia, wrench = _at(nodes, (mass, inertia, wrench), nodes.last)
@@ -134,7 +135,7 @@ def _freed(
     nothing = Inertia((zero,) * 6, (zero,) * 9, (zero,) * 6), still
     rotor = None if links.armature is None else _of_velocities(nodes, links.armature)
     loads = Load(mass, inertia, generalised, wrench, rotor)
-    return joints, inward(nodes.forest, _free_joint, nothing, (joints, loads))
+    return joints, backward_pass(nodes.forest, _eliminate, nothing, (joints, loads))
 
 
 def _at_rest(kin: TreeMotion) -> Column:
@@ -177,8 +178,8 @@ def _of_free(nodes: Nodes, x: Array) -> Array:
     return all_entries_at(x, np.flatnonzero(nodes.free))
 
 
-def _free_joint(gathered, x: tuple[Joint, Load]):
-    """One joint freed: what the node before it feels. Where no node follows another, nothing is gathered or felt."""
+def _eliminate(gathered, x: tuple[Joint, Load]):
+    """Eliminates one joint: apparent inertia and bias wrench for the node before it; None if none has any."""
     joint, (mass, own, generalised, wrench, rotor) = x
     if gathered is None:
         inertia, U = None, (symmetric_times(own, joint.column[0]), scale(mass, joint.column[1]))
@@ -189,22 +190,22 @@ def _free_joint(gathered, x: tuple[Joint, Load]):
         wrench = behind if wrench is None else (add(behind[0], wrench[0]), add(behind[1], wrench[1]))
     resistance = power(joint.column, U) if rotor is None else power(joint.column, U) + rotor
     inverse = 1 / resistance if joint.free is None else joint.free / (resistance + (1 - joint.free))
-    left = generalised if wrench is None else generalised - power(joint.column, wrench)
+    u = generalised if wrench is None else generalised - power(joint.column, wrench)
     if inertia is None or wrench is None:
-        return None, Freed(U, inverse, left)
-    rate = left * inverse
+        return None, Eliminated(U, inverse, u)
+    rate = u * inverse
     torque, force = add(wrench[0], scale(rate, U[0])), add(wrench[1], scale(rate, U[1]))
-    felt = moved(torque, force, joint.arm), force
-    return (shifted(freed(inertia, U, inverse), joint.arm), felt), Freed(U, inverse, left)
+    bias = moved(torque, force, joint.arm), force
+    return (shifted(apparent_inertia(inertia, U, inverse), joint.arm), bias), Eliminated(U, inverse, u)
 
 
-def _accelerate(above: Column | None, x: tuple[Joint, Freed]):
-    """One joint's rate: `inverse (left - U a)`, `a` the acceleration before it."""
+def _accelerate(above: Column | None, x: tuple[Joint, Eliminated]):
+    """One joint's rate: `inverse (u - U a)`, `a` the acceleration before it."""
     joint, behind = x
     if above is None:
-        rate = behind.inverse * behind.left
+        rate = behind.inverse * behind.u
         return (scale(rate, joint.column[0]), scale(rate, joint.column[1])), rate
     w, v = above
     v = add(v, cross(w, joint.arm))
-    rate = behind.inverse * (behind.left - power((w, v), behind.yielding))
+    rate = behind.inverse * (behind.u - power((w, v), behind.U))
     return (add(w, scale(rate, joint.column[0])), add(v, scale(rate, joint.column[1]))), rate

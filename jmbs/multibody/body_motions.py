@@ -32,7 +32,7 @@ def body_motions(tree: Tree, links: Links, q: tuple[Array, ...], v: Float[Array,
         functools.partial(_pull, tree),
     )
     n = len(tree.bodies)
-    return solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n, dear=False).reshape(18, n)
+    return solution(equations, Inputs(links, q, v, jnp.zeros_like(v), None), 18 * n, saved=False).reshape(18, n)
 
 
 def motion_of(x: Float[Array, "18 bodies *b"]) -> Motion:
@@ -61,8 +61,10 @@ def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cota
     by_own = by.position, by.spin, by.velocity, *columns(by.rotation)
     torque = functools.reduce(add, map(cross, own, by_own))
     still: Column = by.spin_rate, by.acceleration
-    felt = Wrenches(still, still, (add(by.spin, cross(body.position, by.velocity)), by.velocity), (torque, by.position))
-    joints, by_q, by_v = motion_gradient(tree, links, at, felt, still, jnp.zeros_like(v))
+    wrenches = Wrenches(
+        still, still, (add(by.spin, cross(body.position, by.velocity)), by.velocity), (torque, by.position)
+    )
+    joints, by_q, by_v = motion_gradient(tree, links, at, wrenches, still, jnp.zeros_like(v))
     rest = jax.tree.map(jnp.zeros_like, inputs)
     by_links = dataclasses.replace(rest.links, joints=joints)
     return cotangent, jax.tree.leaves(rest._replace(links=by_links, q=by_q, v=by_v))

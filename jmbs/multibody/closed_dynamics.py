@@ -172,10 +172,10 @@ def _pull(closed: ClosedTree, changing: tuple[bool, ...], inputs: Inputs, x: Arr
     at = linearisation(closed.tree, links, q, v, dv, inputs.varied(changing), local=False)
     weights = _solution(closed, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
     mu = twists_of(closed.tree, at, weights[:n_v])
-    felt, by_joints, by_efforts = closing_gradient(
+    wrenches, by_joints, by_efforts = closing_gradient(
         at.kin.bodies, mu, closed.loops, joints, closure.efforts, multipliers, weights[n_v:]
     )
-    by_links, by_q, by_v, by_loads = power_gradient(closed.tree, links, at, loads, weights[:n_v], mu, felt)
+    by_links, by_q, by_v, by_loads = power_gradient(closed.tree, links, at, loads, weights[:n_v], mu, wrenches)
     by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:])
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 

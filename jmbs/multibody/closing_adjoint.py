@@ -5,7 +5,7 @@ and in the second body's axes), and the twists that bodies would have at velocit
 
     P = l . (mu_1 - mu_2) + c . (A_1 - A_2 - V_2 x (V_1 - V_2)) + what turns along with a violation.
 
-Moving both bodies as one changes nothing, so that what one of them feels the other feels with the other sign.
+Moving both bodies as one changes nothing, so that wrenches on one of them act on the other with the other sign.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def closing_gradient(
     multipliers: Float[Array, "m *b"],
     weights: Float[Array, "m *b"],
 ) -> tuple[Wrenches, Closing, Float[Array, "k *b"]]:
-    """What the bodies feel; the gradient of `P` by the joints' parameters, and by `efforts`."""
+    """The wrenches on bodies; the gradient of `P` by the joints' parameters, and by `efforts`."""
     n = len(loops.bodies)
     moved = Motion(motion.rotation, motion.position, *mu, *jax.tree.map(jnp.zeros_like, mu))
 
@@ -40,8 +40,8 @@ def closing_gradient(
         (first, second), (mu_1, mu_2) = ends(motion, loops.bodies), ends(moved, loops.bodies)
         return _at_frame(first, second, mu_1, mu_2, place)
 
-    def felt_there(place: Vector, *wrenches) -> tuple[_Felt, Vector]:
-        return _felt(ends(motion, loops.bodies)[1], place, *wrenches)
+    def at_ends(place: Vector, *given) -> tuple[_EndWrenches, Vector]:
+        return _end_wrenches(ends(motion, loops.bodies)[1], place, *given)
 
     at = once(motion)(at_frame, joints.place)
     transmitted = wrench_sum(
@@ -54,9 +54,9 @@ def closing_gradient(
     askew = cross(weighted[0], at.second[0]), cross(weighted[1], at.second[0])
     slips = power(joints.normal, of_rows(askew))
     slipping = by_joint(joints.normal, slips, loops.rows, n)
-    wrenches_there = at, transmitted, weighted, slipping, normal
-    felt, by_place = once(motion)(felt_there, joints.place, *wrenches_there)
-    wrenches = _by_body(felt, loops, len(motion.spin[0]))
+    parts = at, transmitted, weighted, slipping, normal
+    end_wrenches, by_place = once(motion)(at_ends, joints.place, *parts)
+    wrenches = _by_body(end_wrenches, loops, len(motion.spin[0]))
     change = add(at.change[0], cross(at.second[0], normal[0])), add(at.change[1], cross(at.second[0], normal[1]))
     parts = (weights, change), (multipliers, at.virtual), (slips, at.gap), (violation, askew)
     by_normal = wrench_sum(*(_scaled(factor, of_rows(column)) for factor, column in parts))
@@ -98,17 +98,17 @@ def _at_frame(first: Motion, second: Motion, mu_1: Motion, mu_2: Motion, place: 
     return _AtFrame(V_1, V_2, A_1, gap, difference(difference(A_1, A_2), carried), difference(own_1, own_2), own_1)
 
 
-class _Felt(NamedTuple):
-    """What first bodies feel, and second ones with the other sign, about the origin, world axes: see `Wrenches`. And a
-    couple that second bodies feel by their velocities alone."""
+class _EndWrenches(NamedTuple):
+    """Wrenches on first bodies, and on second ones with the other sign, about the origin, world axes: see `Wrenches`.
+    And a couple on second bodies by their velocities alone."""
 
     wrenches: Wrenches
     couple: Vector
 
 
-def _felt(
+def _end_wrenches(
     second: Motion, place: Vector, at: _AtFrame, transmitted: Column, weighted: Column, slipping: Column, normal: Column
-) -> tuple[_Felt, Vector]:
+) -> tuple[_EndWrenches, Vector]:
     """And the derivative of `P` by the frame's place."""
     by_gap = wrench_sum(crossed(at.second, weighted), slipping)
     couple = add(cross(normal[0], weighted[0]), cross(normal[1], weighted[1]))
@@ -116,7 +116,7 @@ def _felt(
     by_pose = wrench_sum(
         crossed(at.first, by_gap), crossed(at.acceleration, weighted), crossed(at.first_virtual, transmitted)
     )
-    # The frame moves against everything else. What the second body feels by its velocity, its own motion does not turn.
+    # The frame moves against everything else. What acts on the second body by its velocity does not turn with it.
     own = add(by_gap[1], cross(at.gap[0], weighted[1]))
     gap_rate = add(at.change[0], cross(at.second[0], at.gap[0]))
     shift = subtract(cross(at.second[0], own), cross(at.first[0], by_gap[1]))
@@ -128,14 +128,14 @@ def _felt(
         return add(torque, cross(position, force)), force
 
     wrenches = Wrenches(*(about_origin(x) for x in (transmitted, weighted, by_velocity, by_pose)))
-    return _Felt(wrenches, times(second.rotation, couple)), by_place
+    return _EndWrenches(wrenches, times(second.rotation, couple)), by_place
 
 
-def _by_body(felt: _Felt, loops: Loops, n: int) -> Wrenches:
-    """What each of n bodies feels by all joints."""
+def _by_body(wrenches: _EndWrenches, loops: Loops, n: int) -> Wrenches:
+    """The wrenches of all joints on each of n bodies."""
     first, second = loops.bodies.T
-    F, H, E, N = jax.tree.map(lambda x: sums_at(x, first, n) - sums_at(x, second, n), felt.wrenches)
-    couple = tuple(sums_at(x, second, n) for x in felt.couple)
+    F, H, E, N = jax.tree.map(lambda x: sums_at(x, first, n) - sums_at(x, second, n), wrenches.wrenches)
+    couple = tuple(sums_at(x, second, n) for x in wrenches.couple)
     return Wrenches(F, H, (add(E[0], couple), E[1]), N)
 
 

@@ -1,6 +1,6 @@
 """Inverse and forward dynamics of a tree.
 
-`M(q) dv + b(q, v) = forces`: inverse dynamics evaluates the left side by one walk through the tree; forward dynamics
+`M(q) dv + b(q, v) = forces`: inverse dynamics evaluates the left side by two passes through the tree; forward dynamics
 solves for `dv`. The derivative of forward dynamics is that of inverse dynamics at constant `dv`, followed by one solve
 with the mass matrix; recursions and factorisations are never differentiated.
 """

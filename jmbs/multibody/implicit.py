@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from jmbs.arrays import DEARLY_BOUGHT, changing_zero
+from jmbs.arrays import SAVED_FOR_BACKWARD, changing_zero
 from jmbs.multibody.adjoint import along_tangents
 from jmbs.multibody.batches import Batchable, Changes, Inputs
 from jmbs.multibody.deferred import deferred
@@ -47,8 +47,8 @@ class Equations:
     push: Callable[[Inputs, Array, Array, Changes], Array] | None = None
 
 
-def solution(equations: Equations, inputs: Inputs, size: int, dear: bool = True) -> Float[Array, " size"]:
-    """The solution `x`; `dear`: it takes long to find, see `DEARLY_BOUGHT`."""
+def solution(equations: Equations, inputs: Inputs, size: int, saved: bool = True) -> Float[Array, " size"]:
+    """The solution `x`; `saved`: reverse mode keeps it, see `SAVED_FOR_BACKWARD`."""
     leaves, structure = jax.tree.flatten(inputs)
     value = Batchable(lambda inputs, _, __: (equations.value(inputs), ()), (), size)
 
@@ -57,11 +57,11 @@ def solution(equations: Equations, inputs: Inputs, size: int, dear: bool = True)
 
     def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
         inputs = structure.unflatten(leaves)
-        x = solution(equations, inputs, size, dear)
+        x = solution(equations, inputs, size, saved)
         return x, _rate_of_solution(equations, inputs, x, changes)
 
     found = kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
-    return checkpoint_name(found, DEARLY_BOUGHT) if dear else found
+    return checkpoint_name(found, SAVED_FOR_BACKWARD) if saved else found
 
 
 def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:

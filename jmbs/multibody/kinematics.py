@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 from jmbs.graphs import Forest
 from jmbs.linear import definite_inverse, products
 from jmbs.multibody.joints import Column, Joints, frame_of
+from jmbs.multibody.passes import forward_pass
 from jmbs.multibody.paths import select
 from jmbs.multibody.tree import JointGroup, Links, Tree
-from jmbs.multibody.walks import outward
 from jmbs.spatial import (
     Matrix,
     Motion,
@@ -145,7 +145,7 @@ def _composed(forest: Forest, relative: RelativeMotion) -> Motion:
         return from_rest(relative)
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), relative.position)
     still = Motion(_unit(nothing), *(nothing,) * 5)
-    return outward(forest, lambda above, own: (following(above, own),) * 2, still, relative)
+    return forward_pass(forest, lambda above, own: (following(above, own),) * 2, still, relative)
 
 
 def _unit(zero: Vector) -> Matrix:

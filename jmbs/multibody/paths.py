@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
-from jmbs.multibody.walks import inward, outward
+from jmbs.multibody.passes import backward_pass, forward_pass
 from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -29,17 +29,17 @@ class Paths:
 
     def sums(self, entries: Entries) -> Entries:
         """The sums of entries from the root to each node."""
-        return self._summed(outward, entries)
+        return self._summed(forward_pass, entries)
 
     def carried(self, entries: Entries, at: np.ndarray | None = None) -> Entries:
         """The sums of entries over each node, or those `at`, and all behind it."""
-        return all_entries_at(self._summed(inward, entries), np.arange(len(self.forest)) if at is None else at)
+        return all_entries_at(self._summed(backward_pass, entries), np.arange(len(self.forest)) if at is None else at)
 
-    def _summed(self, walk: Callable, entries: Entries) -> Entries:
+    def _summed(self, visit: Callable, entries: Entries) -> Entries:
         if not self.forest.has_edges:
             return entries
         step = lambda so_far, own: (jax.tree.map(jnp.add, so_far, own),) * 2  # noqa: E731
-        return walk(self.forest, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), entries), entries)
+        return visit(self.forest, step, jax.tree.map(lambda x: jnp.zeros_like(x[0]), entries), entries)
 
     def sums_by_doubling(self, entries: Entries) -> Entries:
         """As `sums`, in log(depth) rounds of look-ups, which pays for few bodies in small batches."""

@@ -46,7 +46,7 @@ def block_solver(plan: RowPlan, A: BlockTridiagonal) -> Callable[[Float[Array, "
 
 
 def band_solver(plan: RowPlan, entries: Float[Array, "m colours b"]) -> Callable[[Float[Array, "m b"]], Array]:
-    """The same for the compressed matrices of many mechanisms, by walks from row to row."""
+    """The same for the compressed matrices of many mechanisms, row by row."""
     A, order, back = plan.compressed, plan.order, np.argsort(plan.order)
 
     def multiply(x: Array) -> Array:

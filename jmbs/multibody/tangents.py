@@ -140,8 +140,8 @@ def forces_change(
     momenta = once(_momenta, links.mass, inertia, r, twists_about_origin(kin)[0], change.velocity, change.acceleration)
     parts = [once(_wrench_change, momenta, twists_about_origin(kin)[0], change.velocity)]
     parts += [once(_carried_along, eta, r, torque, force, weight), *_of_parameters(links, given, kin)]
-    felt = wrench_at_origin(r, (torque, force)), wrench_sum(*parts)
-    F, dF = tree.by_velocity(paths.carried_by_doubling(felt))
+    wrenches = wrench_at_origin(r, (torque, force)), wrench_sum(*parts)
+    F, dF = tree.by_velocity(paths.carried_by_doubling(wrenches))
     S = about_origin(tree, kin)
     change_of = lambda S, F, dF, eta: power(S, difference(dF, crossed(eta, F)))  # noqa: E731
     forces = once(change_of, S, F, dF, tree.by_velocity(eta))

@@ -1,6 +1,6 @@
 """Initial states of open trees: what is given stands, the rest is neutral, and bodies follow from the joints.
 
-Nothing has to be solved, so this costs one walk through the tree.
+Nothing has to be solved, so this costs one pass through the tree.
 """
 
 from __future__ import annotations

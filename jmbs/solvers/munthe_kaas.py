@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from jmbs.arrays import DEARLY_BOUGHT, changing_zero
+from jmbs.arrays import SAVED_FOR_BACKWARD, changing_zero
 
 
 class Manifold(Protocol):
@@ -221,7 +221,7 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
         **Arguments:** whether the estimate of its `error` is wanted, in the shapes of the state, and the velocity at
         its start, `slope`.
 
-        Without estimate, reverse mode keeps only what is dear of the inside of explicit steps, `DEARLY_BOUGHT`.
+        Without estimate, reverse mode keeps only what is named `SAVED_FOR_BACKWARD` of the inside of explicit steps.
         """
         tableau = self.solver.tableau if isinstance(self.solver, diffrax.AbstractERK) else None
         if not isinstance(tableau, diffrax.ButcherTableau):
@@ -236,7 +236,7 @@ class MuntheKaas(diffrax.AbstractWrappedSolver):
 
         if error:
             return whole(y0)
-        policy = jax.checkpoint_policies.save_only_these_names(DEARLY_BOUGHT)
+        policy = jax.checkpoint_policies.save_only_these_names(SAVED_FOR_BACKWARD)
         return jax.checkpoint(whole, prevent_cse=False, policy=policy)(y0)
 
     def _moved(self, t1, y0, phi, args, result):

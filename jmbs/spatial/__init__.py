@@ -1,6 +1,6 @@
 """Small spatial algebra in components, for the recursions of multibody dynamics."""
 
-from jmbs.spatial.inertia import Inertia, freed, momentum, moved, power, shifted, with_body
+from jmbs.spatial.inertia import Inertia, apparent_inertia, momentum, moved, power, shifted, with_body
 from jmbs.spatial.motion import Motion, RelativeMotion, following, from_rest, inverse
 from jmbs.spatial.vectors import (
     ENTRIES,
@@ -42,7 +42,7 @@ __all__ = [
     "cross",
     "dot",
     "following",
-    "freed",
+    "apparent_inertia",
     "from_rest",
     "inverse",
     "matrix",

@@ -44,8 +44,8 @@ def with_body(inertia: Inertia, mass: Array, angular: Symmetric) -> Inertia:
     return Inertia(J, inertia.coupling, (xx + mass, xy, xz, yy + mass, yz, zz + mass))
 
 
-def freed(inertia: Inertia, U: tuple[Vector, Vector], inverse: Array) -> Inertia:
-    """`inertia - U U^T inverse`: what is left when a motion yields, `U` the inertia times it."""
+def apparent_inertia(inertia: Inertia, U: tuple[Vector, Vector], inverse: Array) -> Inertia:
+    """`inertia - U U^T inverse`: what a joint transmits that is free along a motion, `U` the inertia times it."""
     Uw, Uv = U
     Vw, Vv = scale(inverse, Uw), scale(inverse, Uv)
     return Inertia(

@@ -37,9 +37,9 @@ def test_jumps_double(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_shelves_hold_what_a_later_child_needs(seed):
+def test_branches_hold_what_a_later_child_needs(seed):
     forest = random_forest(seed)
-    load, store, count = forest.shelves
+    load, store, count = forest.branches
     for node, parent in enumerate(forest.parent):
         if parent < 0:
             assert load[node] == -1

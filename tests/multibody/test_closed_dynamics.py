@@ -172,7 +172,7 @@ def test_values(case):
 
 
 def test_gradient_by_hand(case):
-    """What loop joints feel at velocities that tear them open, also by where joints are; both ways through the tree."""
+    """Loop joints at velocities that tear them open, also by where joints are."""
     rng, layout = np.random.default_rng(2), case.dae.layout
     tree, loops = layout.tree, layout.closing
     random = lambda *shape: jnp.asarray(rng.normal(size=shape))  # noqa: E731
@@ -199,8 +199,10 @@ def test_gradient_by_hand(case):
         (links, q, joints), pull = jax.vjp(parts, places, step)
         at = linearisation(tree, links, q, v, dv, (True,) * len(q), local=False)
         mu = twists_of(tree, at, virtual)
-        felt, by_joints, by_efforts = closing_gradient(at.kin.bodies, mu, loops, joints, efforts, multipliers, weights)
-        by_tree, by_q, by_v = motion_gradient(tree, links, at, felt, mu, virtual)
+        wrenches, by_joints, by_efforts = closing_gradient(
+            at.kin.bodies, mu, loops, joints, efforts, multipliers, weights
+        )
+        by_tree, by_q, by_v = motion_gradient(tree, links, at, wrenches, mu, virtual)
         by_links = eqx.tree_at(lambda x: x.joints, jax.tree.map(jnp.zeros_like, links), by_tree)
         return *pull((by_links, by_q, by_joints)), by_v, by_efforts
 

@@ -12,9 +12,9 @@ from jmbs.spatial import (
     Motion,
     RelativeMotion,
     add,
+    apparent_inertia,
     cross,
     following,
-    freed,
     inverse,
     matrix,
     momentum,
@@ -121,7 +121,7 @@ def test_articulated_inertias_are_symmetric_matrices():
     U = momentum(away, vector(jnp.asarray(s[:3])), vector(jnp.asarray(s[3:])))
     u = as_matrix(away) @ s
     np.testing.assert_allclose(np.array([*U[0], *U[1]]), u, atol=10 * CLOSE)
-    yielded = freed(away, U, jnp.asarray(1 / (s @ u)))
+    yielded = apparent_inertia(away, U, jnp.asarray(1 / (s @ u)))
     np.testing.assert_allclose(as_matrix(yielded), as_matrix(away) - np.outer(u, u) / (s @ u), atol=10 * CLOSE)
     np.testing.assert_allclose(as_matrix(yielded) @ s, 0, atol=20 * CLOSE)
 
