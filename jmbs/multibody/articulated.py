@@ -1,8 +1,8 @@
 """The articulated-body factorisation of a tree's mass matrix, one velocity after the other, in O(n).
 
 Each velocity is a joint of one degree of freedom; those of one body follow each other without a body between them. A
-backward pass eliminates one joint after the other: the node before it has the apparent inertia of all behind it. `M a = f`
-then takes one backward and one forward pass. See Featherstone, "Rigid Body Dynamics Algorithms" (2008), section 7.3.
+backward pass eliminates one joint after the other: the node before it has the apparent inertia of all behind it. Then
+`M a = f` takes a backward and a forward pass. See Featherstone, "Rigid Body Dynamics Algorithms" (2008), section 7.3.
 
 All vectors have world axes and refer to the centre of mass of the body that the velocity moves. Entries are
 `(nodes, ...)`, a node being a velocity or a body's joint without freedom (see `Nodes`).
