@@ -192,8 +192,8 @@ def _version() -> str:
 
 @few_collections()
 def _run(args: argparse.Namespace) -> int:
-    from jmbs.compiler import ask_for_quick_compiling
     from jmbs.io import check_directory, claimed, write_result
+    from jmbs.jaxext import ask_for_quick_compiling
     from jmbs.running import draw_plots, number, report, simulate_timed
     from jmbs.simulation import waiting
 
@@ -222,8 +222,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _fit(args: argparse.Namespace) -> int:
-    from jmbs.compiler import ask_for_quick_compiling
     from jmbs.fit_command import fit_command
+    from jmbs.jaxext import ask_for_quick_compiling
 
     if args.check and args.resume:
         raise ModelError("--resume", "beside --check", "one of them: a check has nothing to go on with")
@@ -233,8 +233,8 @@ def _fit(args: argparse.Namespace) -> int:
 
 
 def _design(args: argparse.Namespace) -> int:
-    from jmbs.compiler import ask_for_quick_compiling
     from jmbs.design_command import design_command
+    from jmbs.jaxext import ask_for_quick_compiling
 
     ask_for_quick_compiling()
     _use_cache(args)

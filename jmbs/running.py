@@ -39,7 +39,7 @@ def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:
     """Simulate from the assembled initial state: trajectory, seconds to compile, seconds to run."""
     import jax
 
-    from jmbs.compiler import compile_clock
+    from jmbs.jaxext import compile_clock
     from jmbs.simulation import chosen_by_assembly, waiting
 
     with waiting("assembling the initial state"):

@@ -28,12 +28,12 @@ if OWN_CACHE:
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-from jmbs import compiler  # noqa: E402
 from jmbs.cache import reset_cache  # noqa: E402
+from jmbs.jaxext import ask_for_quick_compiling  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-compiler.ask_for_quick_compiling()
+ask_for_quick_compiling()
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 
@@ -54,7 +54,7 @@ def pytest_unconfigure() -> None:
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch):
     """Calls that are one kernel elsewhere are as others are, as where the device has none."""
-    monkeypatch.setattr(compiler, "AS_KERNEL", {})
+    monkeypatch.setattr("jmbs.jaxext.kernels.AS_KERNEL", {})
     jax.clear_caches()
     yield
     jax.clear_caches()

@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 import jmbs
 from experiments.cart_two_poles.cart import FORCE, cart, environment, start_at
-from jmbs.compiler import ask_for_speed
+from jmbs.jaxext import ask_for_speed
 from jmbs.learning import Episode, ModelEnvironment
 
 HORIZON = 500

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from matplotlib.figure import Figure
 from optimise import Plan, first_plan, rounds
 
-from jmbs.compiler import ask_for_quick_compiling
+from jmbs.jaxext import ask_for_quick_compiling
 
 HERE = Path(__file__).parent
 HANG = np.array([0.0, np.pi, 0.0, 0.0, 0.0, 0.0])

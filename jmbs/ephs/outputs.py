@@ -23,7 +23,7 @@ from jmbs.ephs.evaluate import each, efforts_of
 from jmbs.ephs.plan import Batch, Plan
 from jmbs.ephs.rates import State
 from jmbs.errors import ModelError
-from jmbs.static_places import entries_at
+from jmbs.jaxext import entries_at
 
 if TYPE_CHECKING:
     from jmbs.ephs.semantics import ReferenceDAE

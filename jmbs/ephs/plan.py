@@ -27,8 +27,8 @@ from jmbs.ephs.drive import EffortDrive, FlowDrive
 from jmbs.ephs.flatten import FlatJunction, FlatSystem
 from jmbs.ephs.junction_positions import position_closures
 from jmbs.errors import ModelError
+from jmbs.jaxext import entries_at
 from jmbs.lie import AbstractGroup
-from jmbs.static_places import entries_at
 
 
 @by_value

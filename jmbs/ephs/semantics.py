@@ -30,9 +30,9 @@ from jmbs.ephs.outputs import OutputView
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Known, Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
+from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.linear import least_squares, solve_saddle, sparse_matrix
-from jmbs.static_places import entries_at, sums_at, sums_of_parts, with_entries
 
 
 class ReferenceDAE(eqx.Module):

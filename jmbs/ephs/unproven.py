@@ -15,7 +15,7 @@ from jmbs.ephs.evaluate import each, onsager, thermal_mask
 from jmbs.ephs.plan import Batch
 from jmbs.ephs.rates import State
 from jmbs.ephs.semantics import ReferenceDAE
-from jmbs.static_places import entries_across
+from jmbs.jaxext import entries_across
 
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
 """Of what goes through a component: less than that is nothing."""

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.compiler import runs_on_cpu
 from jmbs.identification.estimation import (
     EARLY_ITERATIONS,
     EARLY_TOLERANCE,
@@ -26,6 +25,7 @@ from jmbs.identification.estimation import (
 from jmbs.identification.least_squares import Iterate, Limits, Search, search
 from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.problem import FitProblem
+from jmbs.jaxext import runs_on_cpu
 
 Seen = Callable[[Position, Progress], None]
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmbs.compiler import compile_clock
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.estimation import evaluations_expected, rows_of
@@ -24,6 +23,7 @@ from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, has_errors, invisible_directions, sensitivity_of
 from jmbs.identification.unknowns import coordinate_names, samples, starts_of, unknowns_of
+from jmbs.jaxext import compile_clock
 
 TANGENT, GRADIENT = 0.6, 5.0
 """Of a run, what the derivative by each unknown adds to it, and what a gradient and a cost take: only for what a fit is

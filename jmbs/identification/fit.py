@@ -11,7 +11,6 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.compiler import compile_clock
 from jmbs.errors import ModelError
 from jmbs.identification import checkpoint as checkpoints
 from jmbs.identification.at_estimate import at_estimate
@@ -42,6 +41,7 @@ from jmbs.identification.trust import (
     with_robust_errors,
 )
 from jmbs.identification.unknowns import samples
+from jmbs.jaxext import compile_clock
 
 SETTLED = 1e-3
 """Estimated noise has settled when it changes by less than this part."""

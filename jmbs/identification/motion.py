@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jmbs.compiler import quick_to_compile
 from jmbs.identification.expressions import Expression
 from jmbs.identification.motion_basis import AbstractBasis
 from jmbs.identification.output_names import OutputName
@@ -25,6 +24,7 @@ from jmbs.identification.places import Place
 from jmbs.identification.prediction import fitted_model, sensor_values
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
+from jmbs.jaxext import quick_to_compile
 from jmbs.linear import solve_definite
 from jmbs.simulation import Model, forces_along
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.errors import ModelError
+from jmbs.jaxext import any_member
 from jmbs.learning.actions import Actions, actions_of
-from jmbs.learning.any_member import any_member
 from jmbs.learning.guarded import guarded
 from jmbs.library.mechanics import count
 from jmbs.simulation import Model, MotionView, State, known_number, require_instance, run_view

@@ -1,5 +1,7 @@
 """Lie groups on plain arrays: poses, rotations, their charts, and the lower pairs as subgroups of SE(3)."""
 
+from jmbs.jaxext import along_batches as along_batches
+from jmbs.jaxext import of_members as of_members
 from jmbs.lie.blocks import blockwise as blockwise
 from jmbs.lie.blocks import dexp_inv_blocks as dexp_inv_blocks
 from jmbs.lie.blocks import lift_blocks as lift_blocks
@@ -12,8 +14,6 @@ from jmbs.lie.joint_motion import AbstractLowerPair as AbstractLowerPair
 from jmbs.lie.joint_motion import independence as independence
 from jmbs.lie.joint_motion import is_lower_pair as is_lower_pair
 from jmbs.lie.joint_motion import tangent as tangent
-from jmbs.lie.many import along_batches as along_batches
-from jmbs.lie.many import of_members as of_members
 from jmbs.lie.pose import pose as pose
 from jmbs.lie.pose import rotation as rotation
 from jmbs.lie.pose import translation as translation

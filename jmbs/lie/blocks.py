@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import along_batches, of_members
 from jmbs.lie.group import AbstractGroup
-from jmbs.lie.many import along_batches, of_members
 
 
 def blockwise(blocks: Sequence[Any], tangent: Float[Array, "n *b"]) -> list[Array]:

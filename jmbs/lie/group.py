@@ -15,7 +15,7 @@ class AbstractGroup(eqx.Module):
     Group objects have static fields only: they are stateless, hashable, equal by value, and may serve as static
     fields and dictionary keys. Elements `q` have shape `shape`, tangents `xi` and cotangents `f` shape `(dim,)`;
     tangents are left-trivialised. Methods take single elements, or many whose axes, all the same, come last:
-    `(*shape, ...)` and `(dim, ...)`, see `jmbs.lie.many`.
+    `(*shape, ...)` and `(dim, ...)`, see `jmbs.jaxext.many`.
     """
 
     @property

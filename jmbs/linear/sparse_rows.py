@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.by_value import by_value
+from jmbs.jaxext import entries_at, sums_at
 from jmbs.linear.small import LONG, products
-from jmbs.static_places import entries_at, sums_at
 
 
 @by_value

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.compiler import evaluated_once
+from jmbs.jaxext import evaluated_once
 from jmbs.lie import AbstractGroup, of_members
 from jmbs.multibody.joints import Column, Joints, combined
 from jmbs.multibody.kinematics import TreeMotion, by_body, composed, from_first_bodies, relative_motion

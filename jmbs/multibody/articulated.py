@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jmbs.jaxext import all_entries_at, entries_at
 from jmbs.multibody.joints import Column
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.passes import backward_pass, forward_pass
@@ -38,7 +39,6 @@ from jmbs.spatial import (
     symmetric_times,
     with_body,
 )
-from jmbs.static_places import all_entries_at, entries_at
 
 
 class Joint(NamedTuple):

@@ -13,9 +13,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
-from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
-from jmbs.compiler import one_kernel
+from jmbs.jaxext import OPENED, one_kernel
 from jmbs.multibody.joints import GeneralJoints
 from jmbs.multibody.tree import Links
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.ephs import Power
+from jmbs.jaxext import entries_at
 from jmbs.lie import along_batches
 from jmbs.multibody.body_motions import body_motions, motion_of
 from jmbs.multibody.closed_dynamics import ClosedTree, LoopInputs, closed_dynamics, closing_impulse
@@ -28,7 +29,6 @@ from jmbs.multibody.friction import friction_forces, no_production
 from jmbs.multibody.joints import frame_of
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.links import members
-from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE

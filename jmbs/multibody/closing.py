@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.by_value import by_value
-from jmbs.compiler import evaluated_once
+from jmbs.jaxext import all_entries_at, entries_at, evaluated_once, sums_at
 from jmbs.linear import SparseRows
 from jmbs.multibody.joints import Column, Frame, entries_of
 from jmbs.multibody.kinematics import TreeMotion
@@ -45,7 +45,6 @@ from jmbs.spatial import (
     transpose,
     transposed_times,
 )
-from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 
 @by_value

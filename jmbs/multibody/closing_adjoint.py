@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import all_entries_at, sums_at
 from jmbs.multibody.adjoint import Wrenches, crossed, difference, wrench_sum
 from jmbs.multibody.closing import Closing, Loops, by_joint, ends, once
 from jmbs.multibody.joints import Column
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
-from jmbs.static_places import all_entries_at, sums_at
 
 
 def closing_gradient(

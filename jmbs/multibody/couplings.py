@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
+from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
 from jmbs.multibody.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
-from jmbs.static_places import entries_at, sums_at, sums_of_parts, with_entries
 
 if TYPE_CHECKING:
     from jmbs.multibody.kinematics import TreeMotion

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jmbs.arrays import total
 from jmbs.by_value import by_value
 from jmbs.ephs import Plan, ReferenceDAE, each
-from jmbs.static_places import entries_at
+from jmbs.jaxext import entries_at
 
 
 @by_value

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import entries_at
 from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.linear import saddle_solver
 from jmbs.multibody.dynamics import forward_dynamics
 from jmbs.multibody.friction import no_production
 from jmbs.multibody.gear_rows import GearRows
 from jmbs.multibody.links import gear_values
-from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE

@@ -16,10 +16,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from jmbs.arrays import SAVED_FOR_BACKWARD, changing_zero
+from jmbs.jaxext import deferred, kept_rule
 from jmbs.multibody.adjoint import along_tangents
 from jmbs.multibody.batches import Batchable, Changes, Inputs
-from jmbs.multibody.deferred import deferred
-from jmbs.multibody.kept_rule import kept_rule
 from jmbs.multibody.tree import Tree
 
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.compiler import evaluated_once
+from jmbs.jaxext import evaluated_once
 from jmbs.lie import is_lower_pair, tangent
 from jmbs.spatial import (
     Matrix,

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.graphs import Forest
+from jmbs.jaxext import entries_at
 from jmbs.linear import definite_inverse, products
 from jmbs.multibody.joints import Column, Joints, frame_of
 from jmbs.multibody.passes import forward_pass
@@ -29,7 +30,6 @@ from jmbs.spatial import (
     times,
     transpose,
 )
-from jmbs.static_places import entries_at
 
 
 class TreeMotion(NamedTuple):

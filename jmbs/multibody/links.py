@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jmbs.ephs import ReferenceDAE, follows
+from jmbs.jaxext import entries_at, sums_of_parts
 from jmbs.library.mechanics import BodyPotential, frame_at
 from jmbs.lie import SE3, Free, is_lower_pair
 from jmbs.multibody.joints import GeneralJoints, Joints, OneParameterJoints, basis
@@ -18,7 +19,6 @@ from jmbs.multibody.loops import Split, split
 from jmbs.multibody.rotors import Rotors
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Links
-from jmbs.static_places import entries_at, sums_of_parts
 
 
 def links_of(reference: ReferenceDAE, layout: Layout) -> Links:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Structure
+from jmbs.jaxext import entries_at
 from jmbs.linear import orthogonal_basis, solve_definite
 from jmbs.multibody.kinematics import TreeMotion
 from jmbs.multibody.loop_groups import LoopGroup
@@ -24,7 +25,6 @@ from jmbs.multibody.mass_matrix import about_origin
 from jmbs.multibody.segments import Segment
 from jmbs.multibody.tree import Tree
 from jmbs.spatial import add, cross, times
-from jmbs.static_places import entries_at
 
 
 class Split(NamedTuple):

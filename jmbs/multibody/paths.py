@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.graphs import Forest
+from jmbs.jaxext import all_entries_at, entries_at, sums_at
 from jmbs.multibody.passes import backward_pass, forward_pass
-from jmbs.static_places import all_entries_at, entries_at, sums_at
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 

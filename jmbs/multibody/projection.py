@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import with_entries
 from jmbs.multibody.closed_rates import by_group, closing_projection, kept_by_loops
 from jmbs.multibody.constraints import condensed, constraint_matrices, multiplier_solver, still
 from jmbs.multibody.couplings import Geometry, geometry_of, known_efforts, with_free
@@ -18,7 +19,6 @@ from jmbs.multibody.dynamics import mass_solver
 from jmbs.multibody.friction import no_production
 from jmbs.multibody.geared import geared_projection
 from jmbs.multibody.loops import Split, loop_rates
-from jmbs.static_places import with_entries
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import entries_at
 from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions
 from jmbs.multibody.closed_rates import by_group, seen_residuals
 from jmbs.multibody.constraints import constraint_matrices, multipliers_of
@@ -38,7 +39,6 @@ from jmbs.multibody.links import frames
 from jmbs.multibody.mass_matrix import body_wrenches, generalised_forces, less_loads
 from jmbs.multibody.paths import Paths
 from jmbs.spatial import add, cross, multiply, scale, subtract, times, transposed_times
-from jmbs.static_places import entries_at
 
 if TYPE_CHECKING:
     from jmbs.multibody.tree_dae import Own, TreeDAE

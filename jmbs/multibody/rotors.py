@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 
 from jmbs.by_value import by_value
 from jmbs.ephs import Plan
+from jmbs.jaxext import entries_at, with_entries
 from jmbs.multibody.recognise import JointParts, Recognised
 from jmbs.multibody.segments import Segment, segments
-from jmbs.static_places import entries_at, with_entries
 
 
 @by_value

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import entries_at
 from jmbs.linear import BlockTridiagonal, band_solver_of_many, definite_solver, seeds
 from jmbs.multibody.row_plan import RowPlan
-from jmbs.static_places import entries_at
 
 
 def by_colour(plan: RowPlan, J: Float[Array, "m n_v"]) -> Float[Array, "colours n_v"]:

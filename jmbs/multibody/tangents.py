@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Float
 
-from jmbs.compiler import evaluated_once
+from jmbs.jaxext import evaluated_once
 from jmbs.multibody.adjoint import crossed, difference, wrench_sum
 from jmbs.multibody.batches import Changes, Inputs
 from jmbs.multibody.joints import Column, entries_of, twist_of

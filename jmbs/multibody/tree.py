@@ -16,10 +16,10 @@ from jaxtyping import Array
 
 from jmbs.by_value import by_value
 from jmbs.graphs import Forest
+from jmbs.jaxext import all_entries_at
 from jmbs.multibody.joints import Joints, entries_of
 from jmbs.multibody.paths import Entries
 from jmbs.spatial import Symmetric, Vector
-from jmbs.static_places import all_entries_at
 
 
 @by_value

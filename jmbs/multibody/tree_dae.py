@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
+from jmbs.jaxext import entries_at, sums_at
 from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.multibody.closed_rates import closed_rates, closing_residuals, loaded_rates, seen_residuals
 from jmbs.multibody.closing import Closing, closing_of
@@ -31,7 +32,6 @@ from jmbs.multibody.links import frames, links_of, splits_of
 from jmbs.multibody.loops import Split
 from jmbs.multibody.tree import Links
 from jmbs.spatial import scale, symmetric_times, transposed_times
-from jmbs.static_places import entries_at, sums_at
 
 Own = tuple[Array, ...]
 """A state of the tree formulation: one array `(n, *space.shape)` per block of the layout."""

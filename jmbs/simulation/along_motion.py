@@ -8,9 +8,9 @@ import jax
 from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
+from jmbs.jaxext import with_entries
 from jmbs.multibody import Layout, inverse_dynamics, tree_dae
 from jmbs.simulation.state import identity_state
-from jmbs.static_places import with_entries
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

@@ -11,8 +11,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
-from jmbs.compiler import ask_for_speed, runs_on_cpu
 from jmbs.errors import ModelError
+from jmbs.jaxext import ask_for_speed, runs_on_cpu
 
 PIECE = 64
 """Members that one CPU device takes at once: what they compute on the way still fits its caches."""

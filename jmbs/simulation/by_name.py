@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.static_places import entries_across
+from jmbs.jaxext import entries_across
 
 
 class Entry(NamedTuple):

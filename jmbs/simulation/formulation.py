@@ -17,11 +17,11 @@ from jaxtyping import Array, Float
 from jmbs.dae import ACCOUNT, StateManifold, project
 from jmbs.ephs import ReferenceDAE, imbalance
 from jmbs.errors import ModelError
+from jmbs.jaxext import entries_across, entries_at
 from jmbs.multibody import TreeDAE, efforts_at, seen, stored_with, tree_dae
 from jmbs.multibody import project as project_tree
 from jmbs.simulation.instant import Forces, Instant, instant
 from jmbs.simulation.state import State, to_internal, with_velocities
-from jmbs.static_places import entries_across, entries_at
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

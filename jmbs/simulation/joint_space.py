@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.compiler import as_one_program
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
+from jmbs.jaxext import as_one_program
 from jmbs.multibody import Layout, TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation

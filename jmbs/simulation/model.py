@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import is_traced
-from jmbs.compiler import as_one_program, quick_to_compile
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
+from jmbs.jaxext import as_one_program, quick_to_compile
 from jmbs.library.mechanics import NamedParameter, SimulationSpec
 from jmbs.multibody import Layout
 from jmbs.simulation.arguments import require_state

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ENTROPY, VOLUME, ReferenceDAE, Role, made_by_unproven, outputs_at
+from jmbs.jaxext import entries_across
 from jmbs.library.mechanics import closure_gap
 from jmbs.lie import rotate
 from jmbs.simulation.by_name import ByName, entries_of
 from jmbs.simulation.instant import Forces, Instant
 from jmbs.simulation.observation_plan import ObservationPlan
-from jmbs.static_places import entries_across
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

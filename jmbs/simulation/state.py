@@ -12,9 +12,9 @@ from jaxtyping import Array
 
 from jmbs.ephs import Plan, ReferenceDAE
 from jmbs.errors import ModelError
+from jmbs.jaxext import entries_across, with_entries
 from jmbs.lie import AbstractGroup
 from jmbs.simulation.named_values import NamedValues
-from jmbs.static_places import entries_across, with_entries
 
 
 class State(eqx.Module):

@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.arrays import is_traced
-from jmbs.compiler import one_kernel, quick_to_compile
 from jmbs.dae import Field, velocity_field
 from jmbs.errors import ModelError
+from jmbs.jaxext import one_kernel, quick_to_compile
 from jmbs.simulation.arguments import known_number, require_instance, require_state, scalar
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.inputs import with_inputs

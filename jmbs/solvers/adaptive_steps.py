@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jmbs.jaxext import forward_only, reverse_only
 from jmbs.solvers.events import Watch, watch_from, watched
-from jmbs.solvers.one_mode import forward_only, reverse_only
 from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
 
 Kind = Literal["lax", "bounded", "checkpointed"]

@@ -18,10 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
-from jmbs.compiler import one_kernel
+from jmbs.jaxext import forward_kernel, forward_only, one_kernel
 from jmbs.solvers.events import Watch, watch_from, watched
-from jmbs.solvers.forward_run import forward_kernel
-from jmbs.solvers.one_mode import forward_only
 from jmbs.solvers.stepping import (
     Problem,
     Run,
@@ -55,7 +53,7 @@ class FixedSteps(eqx.Module):
     **Arguments:** `counts` (times - 1,) of them; `total`, static: their sum, if it is known; `checkpoint`, static:
     reverse mode keeps only about as many states as the root of it and computes the others anew; `bounded`, static:
     whether `total` is the most that the sum may be, beyond which a run ends; `forward`, static: derivatives are forward
-    ones only, see `jmbs.solvers.forward_run`; `most`: an array in place of a bounded `total`, with forward derivatives.
+    ones only, see `jmbs.jaxext.forward_run`; `most`: an array in place of a bounded `total`, with forward derivatives.
     """
 
     counts: Int[Array, " intervals"]

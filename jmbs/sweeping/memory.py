@@ -7,8 +7,8 @@ import os
 
 import jax
 
-from jmbs.compiler import runs_on_cpu
 from jmbs.errors import ModelError
+from jmbs.jaxext import runs_on_cpu
 from jmbs.simulation import PIECE
 from jmbs.sweeping.program import ChunkProgram, MemberProgram
 

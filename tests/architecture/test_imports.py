@@ -26,8 +26,8 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
-    ("cache", "compiler", "static_places"),
-    ("arrays", "by_value", "files", "along_last"),
+    ("cache", "jaxext"),
+    ("arrays", "by_value", "files"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}

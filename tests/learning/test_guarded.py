@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jmbs.learning.any_member import any_member
+from jmbs.jaxext import any_member
 from jmbs.learning.guarded import guarded
 
 XS = jnp.array([4.0, -1.0, 0.25])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jmbs
-from jmbs.compiler import EXTRA, FLAGS, NOT_UNROLLED, VECTOR_WIDTH
+from jmbs.jaxext.compiler import EXTRA, FLAGS, NOT_UNROLLED, VECTOR_WIDTH
 
 
 def swing(member):

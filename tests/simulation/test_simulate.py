@@ -200,7 +200,7 @@ def test_how_often_to_save_and_tolerances_are_known_before_tracing(model, state)
 
 
 def test_the_mode_of_differentiation_is_named(model, state):
-    """See `tests/solvers/test_one_mode.py`; here that the guards stand where they shall. Traced and not compiled."""
+    """See `tests/jaxext/test_one_mode.py`; here that the guards stand where they shall. Traced and not compiled."""
 
     def last(angle, adjoint):
         member = model.with_parameters({"initial/hinge/q": angle[None]})

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from solvers.tumbling import DURATION, INERTIA, PoseAndMomentum, field, integrate, start
 
+from jmbs.jaxext import kept_rule
 from jmbs.lie import SE3, SO3
-from jmbs.multibody.kept_rule import kept_rule
 from jmbs.solvers import RK4, LieTerm, MuntheKaas, base_method
 from jmbs.solvers.munthe_kaas import explicit_step
 

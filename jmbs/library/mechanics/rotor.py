@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, power_port
+from jmbs.jaxext import entries_at
 from jmbs.library.mechanics.joint import relative_momentum
 from jmbs.lie import AbstractGroup, Rn
-from jmbs.static_places import entries_at
 
 
 def rotor_momentum(size: int) -> Quantity:

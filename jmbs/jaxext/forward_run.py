@@ -13,10 +13,10 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from jmbs.along_last import Along
 from jmbs.arrays import batch_size
-from jmbs.compiler import one_kernel
-from jmbs.solvers.one_mode import refuse_reverse
+from jmbs.jaxext.along_last import Along
+from jmbs.jaxext.kernels import one_kernel
+from jmbs.jaxext.one_mode import refuse_reverse
 
 
 def forward_kernel(function: Callable, *args: Any) -> Any:

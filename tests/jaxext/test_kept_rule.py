@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.multibody.kept_rule import kept_rule
+from jmbs.jaxext import kept_rule
 
 
 def solution(a):

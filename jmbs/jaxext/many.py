@@ -15,9 +15,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size, types_of_values
-from jmbs.compiler import one_kernel
+from jmbs.jaxext.along_last import OPENED
+from jmbs.jaxext.kernels import one_kernel
 
 _many = Primitive("of_many")
 _many.multiple_results = True

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jmbs import ModelError
-from jmbs.solvers.forward_run import forward_kernel
+from jmbs.jaxext import forward_kernel
 
 X, C = jnp.asarray([0.3, -0.7, 1.1]), jnp.asarray(2.0)
 

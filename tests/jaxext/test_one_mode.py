@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jmbs import ModelError
-from jmbs.solvers.one_mode import forward_only, reverse_only
+from jmbs.jaxext import forward_only, reverse_only
 
 FORWARDS = {
     "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,))[1],

@@ -1,4 +1,4 @@
-"""What jmbs asks of JAX's compiler on a CPU: programs of few kernels, and vectors of full width; and how long it takes.
+"""Functions that a CPU computes in one kernel.
 
 XLA calls one kernel per operation, which takes longer than an operation on few numbers does. It makes one kernel of a
 function that a program calls if the call says so. `one_kernel` says so, where such a kernel is possible.
@@ -6,147 +6,19 @@ function that a program calls if the call says so. `one_kernel` says so, where s
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib.metadata
 import math
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.core import Tracer
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from jmbs.along_last import OPENED
-from jmbs.arrays import is_traced
-
-version = functools.cache(importlib.metadata.version)
-"""Of a package; looking it up reads files."""
-
-VECTOR_WIDTH = "xla_cpu_prefer_vector_width"
-"""In bits; cores that have less use what they have."""
-NOT_UNROLLED = "xla_cpu_disable_loop_unrolling"
-"""For inner loops of kernels: unrolled, they take longer to compile and to run."""
-
-EMITTERS = "xla_cpu_use_fusion_emitters"
-"""For kernels of fused operations, which these emitters write by way of MLIR."""
-WITHOUT_EMITTERS = f"--{EMITTERS}=false"
-TRIED = "0.10."
-"""Versions of jaxlib that know it."""
-
-LEVEL = "xla_backend_optimization_level"
-"""Of machine code, by LLVM."""
-
-EXTRA = "xla_backend_extra_options"
-FLAGS = {VECTOR_WIDTH: f"--{VECTOR_WIDTH}=512", EXTRA: f"--{EXTRA}={NOT_UNROLLED}"}
-
-
-def ask_for_speed() -> None:
-    """Asks for vectors as wide as the cores have and for loops that are not unrolled, by `XLA_FLAGS`, where these do
-    not say it already. To be called before JAX has compiled anything."""
-    _ask(FLAGS)
-
-
-def ask_for_quick_compiling() -> None:
-    """Asks for XLA's older way to write kernels of fused operations, by `XLA_FLAGS`, where these do not say it already.
-    To be called before JAX has compiled anything. A program takes about two thirds of the time to compile.
-
-    XLA stops a process that asks for what it does not know, so versions of it that were not tried are left alone.
-    """
-    if _tried():
-        _ask({EMITTERS: WITHOUT_EMITTERS})
-
-
-def _tried() -> bool:
-    return version("jaxlib").startswith(TRIED)
-
-
-def _ask(flags: Mapping[str, str]) -> None:
-    given = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = " ".join([given, *(flag for name, flag in flags.items() if name not in given)]).strip()
-
-
-@contextlib.contextmanager
-def compile_clock() -> Iterator[Callable[[], float]]:
-    """Measures how long JAX traces, lowers and compiles in its context: a function that gives the seconds so far."""
-    spans: list[tuple[float, float]] = []
-
-    def note(event: str, duration_secs: float, **_: str | int) -> None:
-        """Notes when JAX traced, lowered or compiled something; parts of a program are traced inside of it."""
-        if event.startswith("/jax/core/compile"):
-            spans.append((time.perf_counter() - duration_secs, time.perf_counter()))
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        yield lambda: _length(spans)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-
-
-def _length(spans: list[tuple[float, float]]) -> float:
-    """How long the union of spans of time is."""
-    length, until = 0.0, -math.inf
-    for start, end in sorted(spans):
-        length += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return length
-
-
-def quick_to_compile(function: Callable | None = None, *, repeated: bool = False) -> Callable:
-    """`eqx.filter_jit` for programs that run for a moment: on a CPU they take a third to half of the time to compile,
-    and two to four times as long to run. Not to be called under `jax.jit`, where JAX refuses a compiler's options.
-
-    **Arguments:** `repeated`: a program that may run so often that its machine code is worth it; it is quick to compile
-    too where `ask_for_quick_compiling` was called.
-    """
-    if function is None:
-        return functools.partial(quick_to_compile, repeated=repeated)
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return _jitted(function, _quick_options(repeated))(*args)
-
-    return call
-
-
-def as_one_program(function: Callable) -> Callable:
-    """A function that is compiled as a whole, also where it is called outside of `jit`.
-
-    Operation by operation, as JAX takes it there, a model's equations are hundreds of programs to compile.
-    """
-    alone, within = quick_to_compile(function), eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return (within if is_traced((args, jnp.zeros(()))) else alone)(*args)
-
-    return call
-
-
-@functools.cache
-def _jitted(function: Callable, options: tuple[tuple[str, Any], ...]) -> Callable:
-    if not options:
-        return eqx.filter_jit(function)
-    return eqx.filter_jit(function, compiler_options=dict(options))  # pyright: ignore[reportCallIssue]
-
-
-def _quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
-    if not runs_on_cpu() or not _tried():
-        return ()
-    asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")
-    return ((EMITTERS, False),) if repeated and not asked else ((EMITTERS, False), (LEVEL, 0))
-
-
-def runs_on_cpu() -> bool:
-    """Whether programs run on a CPU, if nobody says otherwise. Equations never ask: they are one program everywhere."""
-    return jax.default_backend() == "cpu"
+from jmbs.jaxext.along_last import OPENED
 
 
 def one_kernel(function: Callable, *args: Any) -> Any:

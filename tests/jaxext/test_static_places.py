@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.static_places import entries_across, entries_at, sums_at
+from jmbs.jaxext import entries_across, entries_at, sums_at
 
 PLACES = {
     "all": np.arange(5),

@@ -15,8 +15,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
+from jmbs.jaxext.along_last import OPENED
 
 Arrays = tuple[Array, ...]
 Linear = Callable[[Arrays, Arrays], Arrays]

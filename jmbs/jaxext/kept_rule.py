@@ -10,10 +10,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from jmbs.along_last import OPENED
 from jmbs.arrays import batch_size
-from jmbs.multibody.batches import Changes
+from jmbs.jaxext.along_last import OPENED
 
+Changes = tuple[Array | None, ...]
+"""Changes of arrays, None where there is none."""
 Rule = Callable[[tuple[Array, ...], Changes], tuple[Array, Array]]
 """`(arguments, tangents)` to the value and its tangent; tangents are None where arguments do not change."""
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.multibody.deferred import deferred
+from jmbs.jaxext import deferred
 
 rng = np.random.default_rng(0)
 A, B = (jnp.asarray(rng.normal(size=shape) + 3 * np.eye(3)) for shape in ((3, 3), (2, 3, 3)))

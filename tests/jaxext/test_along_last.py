@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.along_last import Along
-from jmbs.compiler import one_kernel
-from jmbs.static_places import entries_at, sums_at
+from jmbs.jaxext import Along, entries_at, one_kernel, sums_at
 
 SIZE = 5
 RNG = np.random.default_rng(0)

@@ -1,0 +1,46 @@
+"""Every work-around for JAX and XLA, and nothing else; what each is for stands in `docs/jaxext.md`."""
+
+from jmbs.jaxext.along_last import OPENED, Along
+from jmbs.jaxext.any_member import any_member
+from jmbs.jaxext.compiler import (
+    as_one_program,
+    ask_for_quick_compiling,
+    ask_for_speed,
+    compile_clock,
+    quick_to_compile,
+    runs_on_cpu,
+)
+from jmbs.jaxext.deferred import deferred
+from jmbs.jaxext.forward_run import forward_kernel
+from jmbs.jaxext.kept_rule import kept_rule
+from jmbs.jaxext.kernels import evaluated_once, one_kernel
+from jmbs.jaxext.many import along_batches, of_members
+from jmbs.jaxext.one_mode import forward_only, reverse_only
+from jmbs.jaxext.static_places import all_entries_at, entries_across, entries_at, sums_at, sums_of_parts, with_entries
+
+__all__ = [
+    "Along",
+    "OPENED",
+    "all_entries_at",
+    "along_batches",
+    "any_member",
+    "as_one_program",
+    "ask_for_quick_compiling",
+    "ask_for_speed",
+    "compile_clock",
+    "deferred",
+    "entries_across",
+    "entries_at",
+    "evaluated_once",
+    "forward_kernel",
+    "forward_only",
+    "kept_rule",
+    "of_members",
+    "one_kernel",
+    "quick_to_compile",
+    "reverse_only",
+    "runs_on_cpu",
+    "sums_at",
+    "sums_of_parts",
+    "with_entries",
+]
