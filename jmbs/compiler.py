@@ -26,6 +26,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.along_last import OPENED
 from jmbs.arrays import is_traced
+from jmbs.fused import fuses
 
 version = functools.cache(importlib.metadata.version)
 """Of a package; looking it up reads files."""
@@ -138,15 +139,20 @@ def _jitted(function: Callable, options: tuple[tuple[str, Any], ...]) -> Callabl
 
 
 def _quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
-    if not has_kernels() or not _tried():
+    if not on_cpu() or not _tried():
         return ()
     asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")
     return ((EMITTERS, False),) if repeated and not asked else ((EMITTERS, False), (LEVEL, 0))
 
 
 def has_kernels() -> bool:
-    """Whether `one_kernel` makes kernels, in which many small operations cost little."""
-    return jax.default_backend() == "cpu"
+    """Whether `one_kernel` or a fused call makes kernels, in which many small operations cost little."""
+    return fuses() or on_cpu()
+
+
+def on_cpu() -> bool:
+    """Whether what is traced now is for a CPU: not where fused calls are asked for, which are for another device."""
+    return jax.default_backend() == "cpu" and not fuses()
 
 
 def one_kernel(function: Callable, *args: Any) -> Any:
@@ -188,7 +194,7 @@ def evaluated_once(function: Callable, *args: Any) -> Any:
 
     **Arguments:** pytrees of arrays, which are traced; what the function looks at beside them stays as it is.
     """
-    if not has_kernels():
+    if not on_cpu():
         return function(*args)
     with set_xla_metadata(inlineable="false"):
         return jax.jit(function)(*args)

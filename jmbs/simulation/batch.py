@@ -11,8 +11,9 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
-from jmbs.compiler import ask_for_speed, has_kernels
+from jmbs.compiler import ask_for_speed, on_cpu
 from jmbs.errors import ModelError
+from jmbs.fused import fused, fuses
 
 PIECE = 64
 """Members that one CPU device takes at once: what they compute on the way still fits its caches."""
@@ -70,8 +71,10 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
 
 def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -> PyTree:
+    if fuses():
+        return jax.vmap(lambda member: fused(function, member))(batch)
     piece = next((n for n in range(PIECE, PIECE // 4, -1) if size % n == 0), size)
-    if not has_kernels() or piece == size:
+    if not on_cpu() or piece == size:
         return jax.vmap(function)(batch)
     pieces = jax.tree.map(lambda x: jnp.reshape(x, (size // piece, piece, *x.shape[1:])), batch)
     results = jax.lax.map(jax.vmap(function), pieces)

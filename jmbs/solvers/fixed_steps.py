@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
+from jmbs.fused import fused, fuses
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.forward_run import forward_kernel
 from jmbs.solvers.one_mode import forward_only
@@ -88,7 +89,7 @@ class FixedSteps(eqx.Module):
 
         if self.forward:
             return forward_kernel(advance, arrays)
-        carry = one_kernel(advance, arrays)
+        carry = fused(advance, arrays) if fuses() else one_kernel(advance, arrays)
         return carry if self.most is None else forward_only(carry)
 
     def _advance(

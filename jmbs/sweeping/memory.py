@@ -7,7 +7,7 @@ import os
 
 import jax
 
-from jmbs.compiler import has_kernels
+from jmbs.compiler import on_cpu
 from jmbs.errors import ModelError
 from jmbs.simulation import PIECE
 from jmbs.sweeping.program import ChunkProgram, MemberProgram
@@ -30,7 +30,7 @@ def program_for(member: MemberProgram, chunk: int | None) -> ChunkProgram:
     if chunk is not None:
         return _refused(member.compiled(chunk))
     allowed, devices = _allowed(), len(jax.devices())
-    program = member.compiled(first_chunk(member.study.members, member.member_bytes, allowed, devices, has_kernels()))
+    program = member.compiled(first_chunk(member.study.members, member.member_bytes, allowed, devices, on_cpu()))
     while program.bytes > allowed and program.chunk > 1:
         fewer = int(program.chunk * min(0.9 * allowed / program.bytes, 0.5))
         program = member.compiled(_whole_pieces(max(1, fewer), PIECE * devices))
@@ -64,12 +64,12 @@ def _refused(program: ChunkProgram) -> ChunkProgram:
 
 
 def _allowed() -> float:
-    return BUDGET if has_kernels() else SHARE * _memory()
+    return BUDGET if on_cpu() else SHARE * _memory()
 
 
 def _memory() -> float:
     """Bytes of the devices' memory, infinite where that cannot be told."""
-    if not has_kernels():
+    if not on_cpu():
         devices = [device.memory_stats() or {} for device in jax.local_devices()]
         return sum(stats.get("bytes_limit", math.inf) - stats.get("bytes_in_use", 0) for stats in devices)
     try:

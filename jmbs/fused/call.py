@@ -1,0 +1,322 @@
+"""Fused calls: functions of one member that a CUDA device runs as one kernel, a thread to a member.
+
+A fused call keeps the program of one member and says which arguments have axes of members. `jax.vmap` adds an axis and
+leaves the program alone, so what `jit`, `grad` and `jvp` make of it are fused calls too: a reverse gradient is two, one
+forwards that keeps what the other needs. `jmbs.fused.cuda` lowers them for CUDA devices; elsewhere, and where a program
+cannot be translated, they are what `jax.vmap` would have made of the function.
+See `docs/decisions/fused_calls_on_cuda.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax._src import source_info_util
+from jax._src.interpreters import ad as internal_ad
+from jax._src.interpreters import partial_eval as internal
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import ClosedJaxpr, Literal, Primitive, Var, jaxpr_as_fun
+from jax.interpreters import ad, batching, mlir
+
+from jmbs.along_last import OPENED, Along
+from jmbs.arrays import batch_size, is_traced
+
+
+class Members(NamedTuple):
+    """Axes of members, which lead: their `sizes`, the outermost first; and of each argument, which of them it has."""
+
+    sizes: tuple[int, ...]
+    has: tuple[tuple[bool, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return math.prod(self.sizes)
+
+    def all_with(self, has: Sequence[tuple[bool, ...]]) -> Members:
+        """The same members and other arguments."""
+        return Members(self.sizes, tuple(has))
+
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """What an argument has that has all axes, as all results do."""
+        return (True,) * len(self.sizes)
+
+    def type(self, of_one: Any) -> ShapedArray:
+        """That of a result."""
+        return ShapedArray((*self.sizes, *of_one.shape), of_one.dtype)
+
+
+def fused_call(function: Callable, *args: Any) -> Any:
+    """`function(*args)` as a fused call. All transformations of JAX apply.
+
+    **Arguments:** pytrees of arrays. Those that are traced are arguments of the kernel, all others constants in it.
+    """
+    leaves, structure = jax.tree.flatten(args)
+    traced = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    results = None
+
+    def flat(*given: Any) -> list:
+        nonlocal results
+        whole = list(leaves)
+        for i, leaf in zip(traced, given, strict=True):
+            whole[i] = leaf
+        values, results = jax.tree.flatten(function(*structure.unflatten(whole)))
+        return values
+
+    given = [leaves[i] for i in traced]
+    program = jax.make_jaxpr(flat)(*given)
+    assert results is not None
+    if program.effects or [eqn.primitive for eqn in program.eqns] == [fused]:
+        return results.unflatten(jaxpr_as_fun(program)(*given))
+    # What the function looks at without being given it may be traced, so it is given.
+    ahead = [i for i, const in enumerate(program.consts) if isinstance(const, Tracer)]
+    program, given = _with_arguments(program, ahead), [*(program.consts[i] for i in ahead), *given]
+    return results.unflatten(_bind(given, program, Members((), ((),) * len(given))))
+
+
+def _with_arguments(program: ClosedJaxpr, ahead: Sequence[int]) -> ClosedJaxpr:
+    """The program, in which those of its constants are arguments, the first ones."""
+    if not ahead:
+        return program
+    jaxpr, chosen = program.jaxpr, set(ahead)
+    rest = [i for i in range(len(program.consts)) if i not in chosen]
+    invars = [*(jaxpr.constvars[i] for i in ahead), *jaxpr.invars]
+    jaxpr = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in rest],
+        invars=invars,
+        debug_info=jaxpr.debug_info._replace(arg_names=None, result_paths=None),
+    )
+    return ClosedJaxpr(jaxpr, [program.consts[i] for i in rest])
+
+
+fused = Primitive("fused_call")
+fused.multiple_results = True
+
+
+def _bind(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
+    """The results of a fused call that gives each value once, and none that it was given."""
+    given = {id(var): (x, has) for var, x, has in zip(program.jaxpr.invars, args, members.has, strict=True)}
+    outputs, nothing = program.jaxpr.outvars, (False,) * len(members.sizes)
+    given |= {id(atom): (atom.val, nothing) for atom in outputs if isinstance(atom, Literal)}
+    firsts = {id(atom): i for i, atom in reversed(list(enumerate(outputs))) if id(atom) not in given}
+    chosen = sorted(firsts.values())
+    found = dict(zip(chosen, _call(args, _with_outputs(program, chosen), members), strict=True))
+
+    def value(atom: Any) -> Any:
+        return found[firsts[id(atom)]] if id(atom) in firsts else spread(*given[id(atom)], members.sizes)
+
+    return [value(atom) for atom in outputs]
+
+
+def _call(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
+    """A call, if there is anything to compute from anything."""
+    if not args or not program.jaxpr.outvars:
+        return plain(*args, program=program, members=members)
+    return fused.bind(*args, program=program, members=members)
+
+
+def _with_outputs(program: ClosedJaxpr, chosen: Sequence[int]) -> ClosedJaxpr:
+    wanted = [i in set(chosen) for i in range(len(program.jaxpr.outvars))]
+    return program if all(wanted) else internal.prune_closed_jaxpr_outputs(program, wanted)
+
+
+def spread(x: Any, has: Sequence[bool], sizes: Sequence[int]) -> Any:
+    """An argument with all axes of members."""
+    if all(has):
+        return x
+    shape, own = jnp.shape(x), sum(has)
+    ones = [size if there else 1 for size, there in zip(sizes, has, strict=True)]
+    return jnp.broadcast_to(jnp.reshape(x, (*ones, *shape[own:])), (*sizes, *shape[own:]))
+
+
+def plain(*args: Any, program: ClosedJaxpr, members: Members) -> list:
+    """What `jax.vmap` would have made of the program."""
+    function = jaxpr_as_fun(program)
+    for axis in reversed(range(len(members.sizes))):
+        function = _mapped(function, [has[axis] for has in members.has], members.sizes[axis])
+    return function(*args)
+
+
+def _mapped(function: Callable, has: Sequence[bool], size: int) -> Callable:
+    if any(has):
+        return jax.vmap(function, tuple(0 if there else None for there in has), axis_size=size)
+    return lambda *args: [jnp.broadcast_to(x, (size, *jnp.shape(x))) for x in function(*args)]
+
+
+def _one_by_one(*args: Any, program: ClosedJaxpr, members: Members) -> list:
+    """The same in a loop over the members: for a kernel that has this call in it, where one thread does all."""
+    function = jaxpr_as_fun(program)
+    if not members.sizes:
+        return function(*args)
+    along = [any(has) for has in members.has]
+    filled = [spread(x, has, members.sizes) for x, has in zip(args, members.has, strict=True)]
+    flat = [jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :])) for x in _where(along, filled)]
+
+    def one(_: None, own: list) -> tuple[None, list]:
+        each = iter(own)
+        return None, function(*(next(each) if flag else x for x, flag in zip(args, along, strict=True)))
+
+    values = jax.lax.scan(one, None, flat, members.count)[1]
+    return [jnp.reshape(x, (*members.sizes, *x.shape[1:])) for x in values]
+
+
+_alone = jax.jit(
+    lambda *args, program, members: fused.bind(*args, program=program, members=members),
+    static_argnames=("program", "members"),
+)
+
+
+def _evaluate(*args: Any, program: ClosedJaxpr, members: Members) -> list:
+    """Outside of `jax.jit` a program of its own; where another call's program is opened, what is inside."""
+    return (_one_by_one if is_traced(args) else _alone)(*args, program=program, members=members)
+
+
+def _batch(args: Sequence, axes: Sequence, *, program: ClosedJaxpr, members: Members):
+    size = batch_size(args, axes)
+    args = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
+    along = [axis is not None for axis in axes]
+    many = Members((size, *members.sizes), tuple((flag, *had) for flag, had in zip(along, members.has, strict=True)))
+    differs = Along(size).which(program, along)
+    # What is the same for all, such as values under `jax.jacfwd`, is computed once.
+    values = iter(_some(args, program, many, differs))
+    once = iter(_some(args, program, members, [not flag for flag in differs]))
+    return [next(values) if flag else next(once) for flag in differs], [0 if flag else None for flag in differs]
+
+
+def _some(args: Sequence, program: ClosedJaxpr, members: Members, wanted: Sequence[bool]) -> list:
+    """Some of the results."""
+    if all(wanted):
+        return _call(args, program, members)
+    jaxpr, needed = internal.dce_jaxpr(program.jaxpr, wanted)
+    some = ClosedJaxpr(jaxpr, program.consts)
+    return _call(_where(needed, args), some, members.all_with(_where(needed, members.has)))
+
+
+def _differentiate(primals: Sequence, tangents: Sequence, *, program: ClosedJaxpr, members: Members):
+    changing = [not isinstance(tangent, ad.Zero) for tangent in tangents]
+    both, changed = internal_ad.jvp_jaxpr(program, changing, instantiate=False)
+    args = [*primals, *_where(changing, tangents)]
+    found = _bind(args, both, members.all_with([*members.has, *_where(changing, members.has)]))
+    values, changes = found[: len(changed)], iter(found[len(changed) :])
+    types = [members.type(of_one).to_tangent_aval() for of_one in program.out_avals]
+    return values, [next(changes) if moves else ad.Zero(type) for moves, type in zip(changed, types, strict=True)]
+
+
+def _where(wanted: Sequence[bool], of: Sequence) -> list:
+    return [x for x, keep in zip(of, wanted, strict=True) if keep]
+
+
+def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Members) -> list:
+    """Partial evaluation: one call of what is known, which keeps what the other one, of the rest, needs of it."""
+    unknown = [not tracer.is_known() for tracer in tracers]
+    known = [not flag for flag in unknown]
+    ahead, rest, left, kept_types, forwarded = internal.partial_eval_jaxpr_nounits_fwd(program, unknown, False)
+    given, has = [tracer.pval.get_known() for tracer in _where(known, tracers)], _where(known, members.has)
+    found = _bind(given, ahead, members.all_with(has))
+    values, kept = found[: len(found) - len(kept_types)], iter(found[len(found) - len(kept_types) :])
+    # What the rest needs is kept, or given already, or a constant.
+    sources = [*((const, (False,) * len(members.sizes)) for const in program.consts), *zip(given, has, strict=True)]
+    needed = [(next(kept), members.whole) if i is None else sources[i] for i in forwarded]
+    inputs = [*(trace.new_instantiated_const(x) for x, _ in needed), *_where(unknown, tracers)]
+    outputs = [internal.JaxprTracer(trace, internal.PartialVal.unknown(members.type(t)), None) for t in rest.out_avals]
+    params = {
+        "program": rest,
+        "members": members.all_with([*(flags for _, flags in needed), *_where(unknown, members.has)]),
+    }
+    equation = internal.new_eqn_recipe(trace, inputs, outputs, fused, params, rest.effects, source_info_util.current())
+    for tracer in outputs:
+        tracer.recipe = equation
+    known_values, unknown_values = iter(values), iter(outputs)
+    return [next(unknown_values) if flag else next(known_values) for flag in left]
+
+
+def _evaluate_equation_ahead(saveable: Any, unknown: Sequence[bool], at_hand: Sequence[bool], equation: Any):
+    """Partial evaluation inside of `jax.checkpoint`, whose rule says what is saved and what is computed anew."""
+    program, members = equation.params["program"], equation.params["members"]
+    ahead, rest, left, staged, n = internal.partial_eval_jaxpr_custom(
+        program.jaxpr, list(unknown), list(at_hand), False, False, saveable
+    )
+    known = [not flag for flag in unknown]
+    kept = [Var(members.type(var.aval)) for var in rest.invars[:n]]
+    results = [*_where([not flag for flag in left], equation.outvars), *kept]
+    arguments = [*kept, *_where(at_hand, equation.invars)]
+    of_ahead = members.all_with(_where(known, members.has))
+    of_rest = members.all_with([members.whole] * n + _where(at_hand, members.has))
+    first = equation.replace(
+        invars=_where(known, equation.invars),
+        outvars=results,
+        params={"program": ClosedJaxpr(ahead, program.consts), "members": of_ahead},
+    )
+    second = equation.replace(
+        invars=arguments,
+        outvars=_where(staged, equation.outvars),
+        params={"program": ClosedJaxpr(rest, program.consts), "members": of_rest},
+    )
+    fresh = [x for x, there in zip(equation.invars, at_hand, strict=True) if isinstance(x, Var) and not there]
+    return first, second, left, staged, [*fresh, *kept]
+
+
+def _transpose(cotangents: Sequence, *args: Any, program: ClosedJaxpr, members: Members) -> list:
+    linear = [isinstance(x, ad.UndefinedPrimal) for x in args]
+    known = [not flag for flag in linear]
+    pulled = [not isinstance(x, ad.Zero) for x in cotangents]
+    found: list[bool] = []
+
+    def transposed(*given: Any) -> list:
+        residuals, pulling = iter(given[: sum(known)]), iter(given[sum(known) :])
+        primals = [
+            ad.UndefinedPrimal(type) if flag else next(residuals)
+            for flag, type in zip(linear, program.in_avals, strict=True)
+        ]
+        of_one = [type.to_tangent_aval() for type in program.out_avals]
+        whole = [next(pulling) if flag else ad.Zero(t) for flag, t in zip(pulled, of_one, strict=True)]
+        back = internal_ad.backward_pass(program.jaxpr, False, program.consts, primals, whole)
+        pulls = [ct for ct, flag in zip(back, linear, strict=True) if flag]
+        found[:] = [not isinstance(ct, ad.Zero) for ct in pulls]
+        return _where(found, pulls)
+
+    types = [*_where(known, program.in_avals), *_where(pulled, program.out_avals)]
+    backwards = jax.make_jaxpr(transposed)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types))
+    has = [*_where(known, members.has), *([members.whole] * sum(pulled))]
+    values = iter(_bind([*_where(known, args), *_where(pulled, cotangents)], backwards, members.all_with(has)))
+    some = iter(found)
+    return [
+        _shared(next(values), own) if flag and next(some) else (ad.Zero(x.aval.to_ct_aval()) if flag else None)
+        for x, flag, own in zip(args, linear, members.has, strict=True)
+    ]
+
+
+def _shared(cotangent: Any, has: Sequence[bool]) -> Any:
+    """The sum over those axes of members that the argument does not have."""
+    axes = tuple(axis for axis, there in enumerate(has) if not there)
+    return jnp.sum(cotangent, axis=axes) if axes else cotangent
+
+
+def _without_dead_code(used: list[bool], equation: Any) -> tuple[list[bool], Any]:
+    program, members = equation.params["program"], equation.params["members"]
+    if not any(used):
+        return [False] * len(equation.invars), None
+    jaxpr, needed = internal.dce_jaxpr(program.jaxpr, used)
+    params = {
+        "program": ClosedJaxpr(jaxpr, program.consts),
+        "members": members.all_with(_where(needed, members.has)),
+    }
+    invars, outvars = _where(needed, equation.invars), _where(used, equation.outvars)
+    return needed, equation.replace(invars=invars, outvars=outvars, params=params)
+
+
+OPENED.add(fused)
+fused.def_impl(_evaluate)
+fused.def_abstract_eval(lambda *types, program, members: [members.type(t) for t in program.out_avals])
+ad.primitive_jvps[fused] = _differentiate
+ad.primitive_transposes[fused] = _transpose
+batching.primitive_batchers[fused] = _batch
+internal.custom_partial_eval_rules[fused] = _evaluate_ahead
+internal.partial_eval_jaxpr_custom_rules[fused] = _evaluate_equation_ahead
+internal.dce_rules[fused] = _without_dead_code
+mlir.register_lowering(fused, mlir.lower_fun(plain, multiple_results=True))

@@ -1,0 +1,82 @@
+"""Runs are fused calls where that is said, or on a CUDA device, and cost nothing elsewhere."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jmbs
+from jmbs.compiler import has_kernels, on_cpu
+from jmbs.fused import choice, fused, fused_calls, fuses
+
+
+def names(function, *args) -> list[str]:
+    return [eqn.primitive.name for eqn in jax.make_jaxpr(function)(*args).eqns]
+
+
+def test_other_platforms_have_none():
+    assert not fuses() and on_cpu() and has_kernels()
+    assert names(lambda x: fused(jnp.sin, x), 1.0) == ["sin"]
+
+
+def test_somebody_may_say_so(monkeypatch):
+    with fused_calls():
+        assert fuses() and has_kernels() and not on_cpu()
+        assert names(lambda x: fused(jnp.sin, x), 1.0) == ["fused_call"]
+        with fused_calls(False):
+            assert not fuses()
+    monkeypatch.setenv(choice.VARIABLE, "1")
+    assert fuses()
+    monkeypatch.setenv(choice.VARIABLE, "0")
+    assert not fuses()
+
+
+def test_versions_of_jax_that_were_not_tried_have_none(monkeypatch):
+    monkeypatch.setattr(jax, "__version__", "0.99.0")
+    with fused_calls():
+        assert not fuses()
+
+
+@pytest.fixture(scope="module")
+def final():
+    """The final angle and rate of a pendulum, by its mass and initial angle."""
+    mechanism = jmbs.Mechanism("pendulum")
+    mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
+    model = jmbs.compile(mechanism)
+
+    def final(member):
+        changed = model.with_parameters({"rod/mass": member[0], "initial/hinge/q": member[1:2]})
+        settings = {"solver": "rk4", "dt": 1e-2, "ts": np.array([0.0, 0.05]), "t1": 0.05}
+        trajectory = jmbs.simulate(changed, audit=False, throw=False, **settings)
+        return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
+
+    return final
+
+
+MEMBERS = jnp.array([[1.0, 0.3], [2.0, 0.5], [1.5, -0.2]])
+
+
+@pytest.mark.parametrize("batch", [jax.vmap, lambda function: lambda members: jmbs.map_batch(function, members)])
+def test_a_batch_of_runs_is_one_call(final, batch):
+    wanted = batch(final)(MEMBERS) if batch is not jax.vmap else jax.jit(jax.vmap(final))(MEMBERS)
+    with fused_calls():
+        found = jax.jit(lambda members: batch(lambda member: final(member))(members))(MEMBERS)
+        calls = [e for e in jax.make_jaxpr(lambda m: batch(final)(m))(MEMBERS).eqns if e.primitive.name == "fused_call"]
+    assert len(calls) == 1 and calls[0].params["members"].sizes == (3,)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_its_gradient_is_two(final):
+    def loss(members):
+        return sum((x**2).sum() for x in jmbs.map_batch(lambda member: final(member), members))
+
+    wanted = jax.jit(jax.grad(loss))(MEMBERS)
+    with fused_calls():
+        gradient = jax.grad(lambda members: loss(members))
+        names = [eqn.primitive.name for eqn in jax.make_jaxpr(gradient)(MEMBERS).eqns]
+        found = jax.jit(gradient)(MEMBERS)
+    assert names.count("fused_call") == 2
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14)
