@@ -26,7 +26,7 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
-    ("cache", "compiler", "static_places"),
+    ("cache", "compiler", "fused", "static_places"),
     ("arrays", "by_value", "files", "along_last"),
     ("errors",),
 )
