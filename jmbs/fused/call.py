@@ -26,25 +26,44 @@ from jmbs.along_last import OPENED, Along
 from jmbs.arrays import batch_size, is_traced
 
 
+class Own(NamedTuple):
+    """Of an argument: which of the `axes` of members it has; whether it comes `turned` from another fused call, with
+    the members' axis innermost in memory."""
+
+    axes: tuple[bool, ...]
+    turned: bool = False
+
+    @property
+    def by_member(self) -> bool:
+        """Whether members have one each."""
+        return any(self.axes)
+
+
 class Members(NamedTuple):
-    """Axes of members, which lead: their `sizes`, the outermost first; and of each argument, which of them it has."""
+    """Axes of members, which lead: their `sizes`, the outermost first; what `arguments` have of them; which of the
+    results, which have all, are `turned`, since other fused calls alone want them."""
 
     sizes: tuple[int, ...]
-    has: tuple[tuple[bool, ...], ...]
+    arguments: tuple[Own, ...]
+    turned: tuple[bool, ...]
 
     @property
     def count(self) -> int:
         """How many there are."""
         return math.prod(self.sizes)
 
-    def all_with(self, has: Sequence[tuple[bool, ...]]) -> Members:
-        """The same members and other arguments."""
-        return Members(self.sizes, tuple(has))
+    def of(self, arguments: Sequence[Own], turned: Sequence[bool]) -> Members:
+        """The same members and another program."""
+        return Members(self.sizes, tuple(arguments), tuple(turned))
+
+    def whole(self, turned: bool = False) -> Own:
+        """An argument that has all axes."""
+        return Own((True,) * len(self.sizes), turned)
 
     @property
-    def whole(self) -> tuple[bool, ...]:
-        """What an argument has that has all axes, as all results do."""
-        return (True,) * len(self.sizes)
+    def nothing(self) -> Own:
+        """One that all share."""
+        return Own((False,) * len(self.sizes))
 
     def type(self, of_one: Any) -> ShapedArray:
         """That of a result."""
@@ -76,7 +95,8 @@ def fused_call(function: Callable, *args: Any) -> Any:
     # What the function looks at without being given it may be traced, so it is given.
     ahead = [i for i, const in enumerate(program.consts) if isinstance(const, Tracer)]
     program, given = _with_arguments(program, ahead), [*(program.consts[i] for i in ahead), *given]
-    return results.unflatten(_bind(given, program, Members((), ((),) * len(given))))
+    members = Members((), (Own(()),) * len(given), (False,) * len(program.out_avals))
+    return results.unflatten(_bind(given, program, members))
 
 
 def _with_arguments(program: ClosedJaxpr, ahead: Sequence[int]) -> ClosedJaxpr:
@@ -100,12 +120,14 @@ fused.multiple_results = True
 
 def _bind(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     """The results of a fused call that gives each value once, and none that it was given."""
-    given = {id(var): (x, has) for var, x, has in zip(program.jaxpr.invars, args, members.has, strict=True)}
-    outputs, nothing = program.jaxpr.outvars, (False,) * len(members.sizes)
-    given |= {id(atom): (atom.val, nothing) for atom in outputs if isinstance(atom, Literal)}
+    outputs = program.jaxpr.outvars
+    given = {id(var): pair for var, *pair in zip(program.jaxpr.invars, args, members.arguments, strict=True)}
+    given |= {id(atom): [atom.val, members.nothing] for atom in outputs if isinstance(atom, Literal)}
     firsts = {id(atom): i for i, atom in reversed(list(enumerate(outputs))) if id(atom) not in given}
-    chosen = sorted(firsts.values())
-    found = dict(zip(chosen, _call(args, _with_outputs(program, chosen), members), strict=True))
+    wanted = [firsts.get(id(atom)) == i for i, atom in enumerate(outputs)]
+    asked = program if all(wanted) else internal.prune_closed_jaxpr_outputs(program, wanted)
+    values = iter(_call(args, asked, members.of(members.arguments, _where(wanted, members.turned))))
+    found = {i: next(values) for i, flag in enumerate(wanted) if flag}
 
     def value(atom: Any) -> Any:
         return found[firsts[id(atom)]] if id(atom) in firsts else spread(*given[id(atom)], members.sizes)
@@ -120,25 +142,20 @@ def _call(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     return fused.bind(*args, program=program, members=members)
 
 
-def _with_outputs(program: ClosedJaxpr, chosen: Sequence[int]) -> ClosedJaxpr:
-    wanted = [i in set(chosen) for i in range(len(program.jaxpr.outvars))]
-    return program if all(wanted) else internal.prune_closed_jaxpr_outputs(program, wanted)
-
-
-def spread(x: Any, has: Sequence[bool], sizes: Sequence[int]) -> Any:
+def spread(x: Any, own: Own, sizes: Sequence[int]) -> Any:
     """An argument with all axes of members."""
-    if all(has):
+    if all(own.axes):
         return x
-    shape, own = jnp.shape(x), sum(has)
-    ones = [size if there else 1 for size, there in zip(sizes, has, strict=True)]
-    return jnp.broadcast_to(jnp.reshape(x, (*ones, *shape[own:])), (*sizes, *shape[own:]))
+    shape = jnp.shape(x)[sum(own.axes) :]
+    ones = [size if there else 1 for size, there in zip(sizes, own.axes, strict=True)]
+    return jnp.broadcast_to(jnp.reshape(x, (*ones, *shape)), (*sizes, *shape))
 
 
 def plain(*args: Any, program: ClosedJaxpr, members: Members) -> list:
     """What `jax.vmap` would have made of the program."""
     function = jaxpr_as_fun(program)
     for axis in reversed(range(len(members.sizes))):
-        function = _mapped(function, [has[axis] for has in members.has], members.sizes[axis])
+        function = _mapped(function, [own.axes[axis] for own in members.arguments], members.sizes[axis])
     return function(*args)
 
 
@@ -148,14 +165,19 @@ def _mapped(function: Callable, has: Sequence[bool], size: int) -> Callable:
     return lambda *args: [jnp.broadcast_to(x, (size, *jnp.shape(x))) for x in function(*args)]
 
 
+def one_axis(x: Any, members: Members) -> Any:
+    """Of an array with all axes of members, these as one."""
+    return jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :]))
+
+
 def _one_by_one(*args: Any, program: ClosedJaxpr, members: Members) -> list:
     """The same in a loop over the members: for a kernel that has this call in it, where one thread does all."""
     function = jaxpr_as_fun(program)
     if not members.sizes:
         return function(*args)
-    along = [any(has) for has in members.has]
-    filled = [spread(x, has, members.sizes) for x, has in zip(args, members.has, strict=True)]
-    flat = [jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :])) for x in _where(along, filled)]
+    along = [own.by_member for own in members.arguments]
+    filled = [spread(x, own, members.sizes) for x, own in zip(args, members.arguments, strict=True)]
+    flat = [one_axis(x, members) for x in _where(along, filled)]
 
     def one(_: None, own: list) -> tuple[None, list]:
         each = iter(own)
@@ -180,7 +202,8 @@ def _batch(args: Sequence, axes: Sequence, *, program: ClosedJaxpr, members: Mem
     size = batch_size(args, axes)
     args = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     along = [axis is not None for axis in axes]
-    many = Members((size, *members.sizes), tuple((flag, *had) for flag, had in zip(along, members.has, strict=True)))
+    arguments = [Own((flag, *had.axes), had.turned) for flag, had in zip(along, members.arguments, strict=True)]
+    many = Members((size, *members.sizes), tuple(arguments), members.turned)
     differs = Along(size).which(program, along)
     # What is the same for all, such as values under `jax.jacfwd`, is computed once.
     values = iter(_some(args, program, many, differs))
@@ -193,15 +216,16 @@ def _some(args: Sequence, program: ClosedJaxpr, members: Members, wanted: Sequen
     if all(wanted):
         return _call(args, program, members)
     jaxpr, needed = internal.dce_jaxpr(program.jaxpr, wanted)
-    some = ClosedJaxpr(jaxpr, program.consts)
-    return _call(_where(needed, args), some, members.all_with(_where(needed, members.has)))
+    of_some = members.of(_where(needed, members.arguments), _where(wanted, members.turned))
+    return _call(_where(needed, args), ClosedJaxpr(jaxpr, program.consts), of_some)
 
 
 def _differentiate(primals: Sequence, tangents: Sequence, *, program: ClosedJaxpr, members: Members):
     changing = [not isinstance(tangent, ad.Zero) for tangent in tangents]
     both, changed = internal_ad.jvp_jaxpr(program, changing, instantiate=False)
     args = [*primals, *_where(changing, tangents)]
-    found = _bind(args, both, members.all_with([*members.has, *_where(changing, members.has)]))
+    arguments = [*members.arguments, *(Own(own.axes) for own in _where(changing, members.arguments))]
+    found = _bind(args, both, members.of(arguments, [*members.turned, *([False] * sum(changed))]))
     values, changes = found[: len(changed)], iter(found[len(changed) :])
     types = [members.type(of_one).to_tangent_aval() for of_one in program.out_avals]
     return values, [next(changes) if moves else ad.Zero(type) for moves, type in zip(changed, types, strict=True)]
@@ -216,18 +240,17 @@ def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Me
     unknown = [not tracer.is_known() for tracer in tracers]
     known = [not flag for flag in unknown]
     ahead, rest, left, kept_types, forwarded = internal.partial_eval_jaxpr_nounits_fwd(program, unknown, False)
-    given, has = [tracer.pval.get_known() for tracer in _where(known, tracers)], _where(known, members.has)
-    found = _bind(given, ahead, members.all_with(has))
+    given, own = [tracer.pval.get_known() for tracer in _where(known, tracers)], _where(known, members.arguments)
+    turned = [*_where([not flag for flag in left], members.turned), *([True] * len(kept_types))]
+    found = _bind(given, ahead, members.of(own, turned))
     values, kept = found[: len(found) - len(kept_types)], iter(found[len(found) - len(kept_types) :])
     # What the rest needs is kept, or given already, or a constant.
-    sources = [*((const, (False,) * len(members.sizes)) for const in program.consts), *zip(given, has, strict=True)]
-    needed = [(next(kept), members.whole) if i is None else sources[i] for i in forwarded]
+    sources = [*((const, members.nothing) for const in program.consts), *zip(given, own, strict=True)]
+    needed = [(next(kept), members.whole(turned=True)) if i is None else sources[i] for i in forwarded]
     inputs = [*(trace.new_instantiated_const(x) for x, _ in needed), *_where(unknown, tracers)]
     outputs = [internal.JaxprTracer(trace, internal.PartialVal.unknown(members.type(t)), None) for t in rest.out_avals]
-    params = {
-        "program": rest,
-        "members": members.all_with([*(flags for _, flags in needed), *_where(unknown, members.has)]),
-    }
+    arguments = [*(own for _, own in needed), *_where(unknown, members.arguments)]
+    params = {"program": rest, "members": members.of(arguments, _where(left, members.turned))}
     equation = internal.new_eqn_recipe(trace, inputs, outputs, fused, params, rest.effects, source_info_util.current())
     for tracer in outputs:
         tracer.recipe = equation
@@ -245,8 +268,10 @@ def _evaluate_equation_ahead(saveable: Any, unknown: Sequence[bool], at_hand: Se
     kept = [Var(members.type(var.aval)) for var in rest.invars[:n]]
     results = [*_where([not flag for flag in left], equation.outvars), *kept]
     arguments = [*kept, *_where(at_hand, equation.invars)]
-    of_ahead = members.all_with(_where(known, members.has))
-    of_rest = members.all_with([members.whole] * n + _where(at_hand, members.has))
+    turned = [*_where([not flag for flag in left], members.turned), *([True] * n)]
+    of_ahead = members.of(_where(known, members.arguments), turned)
+    own = [*([members.whole(turned=True)] * n), *_where(at_hand, members.arguments)]
+    of_rest = members.of(own, _where(staged, members.turned))
     first = equation.replace(
         invars=_where(known, equation.invars),
         outvars=results,
@@ -282,18 +307,19 @@ def _transpose(cotangents: Sequence, *args: Any, program: ClosedJaxpr, members: 
 
     types = [*_where(known, program.in_avals), *_where(pulled, program.out_avals)]
     backwards = jax.make_jaxpr(transposed)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types))
-    has = [*_where(known, members.has), *([members.whole] * sum(pulled))]
-    values = iter(_bind([*_where(known, args), *_where(pulled, cotangents)], backwards, members.all_with(has)))
+    own = [*_where(known, members.arguments), *([members.whole()] * sum(pulled))]
+    of_backwards = members.of(own, [False] * sum(found))
+    values = iter(_bind([*_where(known, args), *_where(pulled, cotangents)], backwards, of_backwards))
     some = iter(found)
     return [
         _shared(next(values), own) if flag and next(some) else (ad.Zero(x.aval.to_ct_aval()) if flag else None)
-        for x, flag, own in zip(args, linear, members.has, strict=True)
+        for x, flag, own in zip(args, linear, members.arguments, strict=True)
     ]
 
 
-def _shared(cotangent: Any, has: Sequence[bool]) -> Any:
+def _shared(cotangent: Any, own: Own) -> Any:
     """The sum over those axes of members that the argument does not have."""
-    axes = tuple(axis for axis, there in enumerate(has) if not there)
+    axes = tuple(axis for axis, there in enumerate(own.axes) if not there)
     return jnp.sum(cotangent, axis=axes) if axes else cotangent
 
 
@@ -302,10 +328,8 @@ def _without_dead_code(used: list[bool], equation: Any) -> tuple[list[bool], Any
     if not any(used):
         return [False] * len(equation.invars), None
     jaxpr, needed = internal.dce_jaxpr(program.jaxpr, used)
-    params = {
-        "program": ClosedJaxpr(jaxpr, program.consts),
-        "members": members.all_with(_where(needed, members.has)),
-    }
+    of_used = members.of(_where(needed, members.arguments), _where(used, members.turned))
+    params = {"program": ClosedJaxpr(jaxpr, program.consts), "members": of_used}
     invars, outvars = _where(needed, equation.invars), _where(used, equation.outvars)
     return needed, equation.replace(invars=invars, outvars=outvars, params=params)
 

@@ -21,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from jmbs.fused.call import Members, fused, plain, spread
+from jmbs.fused.call import Members, fused, one_axis, plain, spread
 from jmbs.fused.flatten import Untranslatable
 from jmbs.fused.nvrtc import NotCompiled, ptx
 from jmbs.fused.packed import NAME, is_small, packed_source, packing_of
@@ -46,18 +46,18 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr, 
 def _launcher(program: ClosedJaxpr, members: Members) -> Callable[..., list]:
     """The function that calls the kernel of a fused call. Raises `Untranslatable` or `NotCompiled`."""
     filled = _filled(program.in_avals)
-    batched = [any(has) for has in _where(filled, members.has)]
-    large = [not is_small(t) for t in _where(filled, program.in_avals)]
-    turned = tuple(many and big for many, big in zip(batched, large, strict=True))
-    own = [many and not big for many, big in zip(batched, large, strict=True)]
-    kernel = translate(_without_empty(program), turned, "member")
-    results = packing_of(kernel.outputs)
-    code = ptx(packed_source(kernel, own, results))
+    arguments, types = _where(filled, members.arguments), _where(filled, program.in_avals)
+    pairs = list(zip(arguments, types, strict=True))
+    turned = tuple(own.by_member and (own.turned or not is_small(of_one)) for own, of_one in pairs)
+    straight = [own.by_member and not flag for own, flag in zip(arguments, turned, strict=True)]
+    kernel = translate(_without_empty(program), turned, "fused")
+    results = packing_of(kernel.outputs, _where(_filled(program.out_avals), members.turned))
+    code = ptx(packed_source(kernel, straight, results))
     _log.debug("a fused call of %d members is a kernel of %d bytes of PTX", members.count, len(code))
 
     def launch(*args: Any) -> list:
-        pairs = _where(filled, list(zip(args, members.has, strict=True)))
-        given = [_one_axis(spread(x, has, members.sizes), members) if any(has) else x for x, has in pairs]
+        pairs = zip(_where(filled, args), arguments, strict=True)
+        given = [one_axis(spread(x, own, members.sizes), members) if own.by_member else x for x, own in pairs]
         types = tuple(ShapedArray((members.count, *t.shape), t.dtype) for t in results.packed_types)
         count = jnp.asarray(members.count, np.int32)
         found = iter(results.unpack(_ptx.bind(count, *given, code=code, turned=turned, types=types)))
@@ -66,10 +66,6 @@ def _launcher(program: ClosedJaxpr, members: Members) -> Callable[..., list]:
         return [jnp.reshape(x, (*members.sizes, *x.shape[1:])) for x in values]
 
     return launch
-
-
-def _one_axis(x: Any, members: Members) -> Any:
-    return jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :]))
 
 
 def _filled(types: Sequence[Any]) -> list[bool]:

@@ -284,5 +284,9 @@ RULES: dict[str, Rule] = {
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,
 }
-SEVERAL: dict[str, Callable[[Builder, Equation, list[Value]], list[Value]]] = {"split": _split}
+def _unstack(code: Builder, eqn: Equation, args: list[Value]) -> list[Value]:
+    return list(np.moveaxis(scalars(code, args[0]), eqn.params["axis"], 0))
+
+
+SEVERAL: dict[str, Callable[[Builder, Equation, list[Value]], list[Value]]] = {"split": _split, "unstack": _unstack}
 """Of several results."""

@@ -130,7 +130,7 @@ def test_a_batch_leaves_the_program_that_of_one_member():
 def test_a_reverse_gradient_is_two_calls():
     forwards, backwards = calls(jax.grad(lambda x: jax.vmap(lambda x: fused(x, RATE, WHOLE)["final"])(x).sum()), MANY)
     assert forwards["members"].sizes == backwards["members"].sizes == (len(MANY),)
-    assert all(own == (True,) for own in backwards["members"].has)
+    assert all(own.axes == (True,) for own in backwards["members"].arguments)
 
 
 def test_values_are_computed_once_for_all_directions():
