@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax._src import source_info_util
+from jax._src.core import jaxprs_in_params
 from jax._src.interpreters import ad as internal_ad
 from jax._src.interpreters import partial_eval as internal
 from jax.core import ShapedArray, Tracer
@@ -90,13 +91,22 @@ def fused_call(function: Callable, *args: Any) -> Any:
     given = [leaves[i] for i in traced]
     program = jax.make_jaxpr(flat)(*given)
     assert results is not None
-    if program.effects or [eqn.primitive for eqn in program.eqns] == [fused]:
+    if program.effects or [eqn.primitive for eqn in program.eqns] == [fused] or _hands_over(program.jaxpr):
         return results.unflatten(jaxpr_as_fun(program)(*given))
     # What the function looks at without being given it may be traced, so it is given.
     ahead = [i for i, const in enumerate(program.consts) if isinstance(const, Tracer)]
     program, given = _with_arguments(program, ahead), [*(program.consts[i] for i in ahead), *given]
     members = Members((), (Own(()),) * len(given), (False,) * len(program.out_avals))
     return results.unflatten(_bind(given, program, members))
+
+
+def _hands_over(jaxpr: Any) -> bool:
+    """Whether calls inside hand arrays to each other, as those of a reverse gradient do: what is kept of all steps does
+    not fit into one kernel's own memory, so they stay several."""
+    return any(
+        any(eqn.params["members"].turned) if eqn.primitive is fused else any(map(_hands_over, jaxprs_in_params(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
 
 
 def _with_arguments(program: ClosedJaxpr, ahead: Sequence[int]) -> ClosedJaxpr:
