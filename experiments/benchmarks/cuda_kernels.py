@@ -114,7 +114,10 @@ def assembled(ptx: str) -> dict[str, int]:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
         command = ["ptxas", "-v", f"-arch={ARCHITECTURE}", "-o", f"{folder}/kernel.cubin", str(source)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"ptxas refuses a kernel: {done.stderr[:1000]}")
+    said = done.stderr
     numbers = {"registers": r"Used (\d+) registers", "stack": r"(\d+) bytes stack", "spilled": r"(\d+) bytes spill st"}
     return {name: max(map(int, re.findall(form, said)), default=0) for name, form in numbers.items()}
 
@@ -126,7 +129,6 @@ def figures(mechanism: str, size: int, precision: str, kind: str, fused: bool = 
     one = derivative_of(case.derivative, simulation(model, case))
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((case.batch, *x.shape), x.dtype), model.initial_state())
     started = time.perf_counter()
-    logging.basicConfig(); logging.getLogger("jmbs").setLevel(logging.DEBUG)
     with fused_calls(fused):
         mapped = (lambda states: jmbs.map_batch(one, states)) if fused else jax.vmap(one)
         text = compiled_for(mapped, shapes)
@@ -158,7 +160,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--precisions", nargs="*", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument("--plain", action="store_true", help="without fused calls")
+    parser.add_argument("--debug", action="store_true", help="say what becomes of each fused call")
     args = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("jmbs").setLevel(logging.DEBUG if args.debug else logging.WARNING)
     jax.config.update("jax_enable_x64", True)
     for mechanism, size in MECHANISMS:
         for kind in args.kinds if mechanism in (args.mechanisms or dict(MECHANISMS)) else ():

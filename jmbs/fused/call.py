@@ -104,7 +104,9 @@ def _hands_over(jaxpr: Any) -> bool:
     """Whether calls inside hand arrays to each other, as those of a reverse gradient do: what is kept of all steps does
     not fit into one kernel's own memory, so they stay several."""
     return any(
-        any(eqn.params["members"].turned) if eqn.primitive is fused else any(map(_hands_over, jaxprs_in_params(eqn.params)))
+        any(eqn.params["members"].turned)
+        if eqn.primitive is fused
+        else any(map(_hands_over, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )
 
@@ -131,8 +133,9 @@ fused.multiple_results = True
 def _bind(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     """The results of a fused call that gives each value once, and none that it was given."""
     outputs = program.jaxpr.outvars
-    given = {id(var): pair for var, *pair in zip(program.jaxpr.invars, args, members.arguments, strict=True)}
-    given |= {id(atom): [atom.val, members.nothing] for atom in outputs if isinstance(atom, Literal)}
+    inputs = zip(program.jaxpr.invars, zip(args, members.arguments, strict=True), strict=True)
+    given = {id(var): pair for var, pair in inputs}
+    given |= {id(atom): (atom.val, members.nothing) for atom in outputs if isinstance(atom, Literal)}
     firsts = {id(atom): i for i, atom in reversed(list(enumerate(outputs))) if id(atom) not in given}
     wanted = [firsts.get(id(atom)) == i for i, atom in enumerate(outputs)]
     asked = program if all(wanted) else internal.prune_closed_jaxpr_outputs(program, wanted)
@@ -140,7 +143,10 @@ def _bind(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     found = {i: next(values) for i, flag in enumerate(wanted) if flag}
 
     def value(atom: Any) -> Any:
-        return found[firsts[id(atom)]] if id(atom) in firsts else spread(*given[id(atom)], members.sizes)
+        if id(atom) in firsts:
+            return found[firsts[id(atom)]]
+        x, own = given[id(atom)]
+        return spread(x, own, members.sizes)
 
     return [value(atom) for atom in outputs]
 

@@ -28,6 +28,8 @@ from jmbs.fused.packed import NAME, is_small, packed_source, packing_of
 from jmbs.fused.translate import translate
 
 TARGET = "__gpu$xla.gpu.ptx"
+MOST_ARGUMENTS = 1024
+"""Of a kernel that XLA calls."""
 BLOCK = 32
 """Threads to a block: a warp, so that few members are on many multiprocessors."""
 
@@ -35,11 +37,12 @@ _log = logging.getLogger("jmbs")
 
 
 def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr, members: Members):
+    launch = functools.partial(plain, program=program, members=members)
     try:
-        launch = _launcher(program, members)
+        if any(_filled(program.out_avals)):
+            launch = _launcher(program, members)
     except (Untranslatable, NotCompiled) as error:
         _log.debug("a fused call of %d equations is no kernel: %s", len(program.eqns), error)
-        launch = functools.partial(plain, program=program, members=members)
     return mlir.lower_fun(launch, multiple_results=True)(context, *args)
 
 
@@ -52,6 +55,8 @@ def _launcher(program: ClosedJaxpr, members: Members) -> Callable[..., list]:
     straight = [own.by_member and not flag for own, flag in zip(arguments, turned, strict=True)]
     kernel = translate(_without_empty(program), turned, "fused")
     results = packing_of(kernel.outputs, _where(_filled(program.out_avals), members.turned))
+    if 1 + len(types) + len(results.groups) > MOST_ARGUMENTS:
+        raise Untranslatable("fused_call", f"more than {MOST_ARGUMENTS} arrays go in and out")
     code = ptx(packed_source(kernel, straight, results))
     _log.debug("a fused call of %d members is a kernel of %d bytes of PTX", members.count, len(code))
 
@@ -105,7 +110,8 @@ def _lower_ptx(
         name: ir.IntegerAttr.get(i32, x) for name, x in (numbers | {"shared_mem_bytes": 0}).items()
     }
     config |= {"name": text(NAME), "kernel_type": text("ptx"), "kernel_data": text(code)}
-    ranks = [np.ndim(x) for x in context.avals_in]
+    inputs: list[Any] = list(context.avals_in)
+    ranks = [len(t.shape) for t in inputs]
     return custom_call(
         TARGET,
         result_types=[mlir.aval_to_ir_type(context.module_context, t) for t in types],

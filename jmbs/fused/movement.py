@@ -284,6 +284,8 @@ RULES: dict[str, Rule] = {
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,
 }
+
+
 def _unstack(code: Builder, eqn: Equation, args: list[Value]) -> list[Value]:
     return list(np.moveaxis(scalars(code, args[0]), eqn.params["axis"], 0))
 

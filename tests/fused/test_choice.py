@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fused.emulated import emulated, needs_compiler
 
 import jmbs
 from jmbs.compiler import has_kernels, on_cpu
@@ -46,11 +47,12 @@ def final():
     mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
     mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
     model = jmbs.compile(mechanism)
+    start = model.initial_state()
 
     def final(member):
-        changed = model.with_parameters({"rod/mass": member[0], "initial/hinge/q": member[1:2]})
+        changed = model.with_parameters({"rod/mass": member[0], "gravity": 9.81 * member[1] * jnp.array([0.6, 0, -0.8])})
         settings = {"solver": "rk4", "dt": 1e-2, "ts": np.array([0.0, 0.05]), "t1": 0.05}
-        trajectory = jmbs.simulate(changed, audit=False, throw=False, **settings)
+        trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **settings)
         return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
 
     return final
@@ -59,24 +61,29 @@ def final():
 MEMBERS = jnp.array([[1.0, 0.3], [2.0, 0.5], [1.5, -0.2]])
 
 
-@pytest.mark.parametrize("batch", [jax.vmap, lambda function: lambda members: jmbs.map_batch(function, members)])
-def test_a_batch_of_runs_is_one_call(final, batch):
-    wanted = batch(final)(MEMBERS) if batch is not jax.vmap else jax.jit(jax.vmap(final))(MEMBERS)
+def loss(final):
+    return lambda members: sum((x**2).sum() for x in jmbs.map_batch(lambda member: final(member), members))
+
+
+def test_a_batch_of_runs_is_one_call(final):
     with fused_calls():
-        found = jax.jit(lambda members: batch(lambda member: final(member))(members))(MEMBERS)
-        calls = [e for e in jax.make_jaxpr(lambda m: batch(final)(m))(MEMBERS).eqns if e.primitive.name == "fused_call"]
-    assert len(calls) == 1 and calls[0].params["members"].sizes == (3,)
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+        program = jax.make_jaxpr(lambda members: jmbs.map_batch(final, members))(MEMBERS)
+    calls = [eqn.params["members"] for eqn in program.eqns if eqn.primitive.name == "fused_call"]
+    assert [members.sizes for members in calls] == [(3,)]
 
 
-def test_its_gradient_is_two(final):
-    def loss(members):
-        return sum((x**2).sum() for x in jmbs.map_batch(lambda member: final(member), members))
+@pytest.mark.slow
+@needs_compiler
+def test_it_is_the_same_in_kernels(final, monkeypatch):
+    """The run and its gradient, each kernel thread by thread on this machine."""
+    wanted = jax.jit(jax.value_and_grad(loss(final)))(MEMBERS)
+    found = emulated(monkeypatch, jax.value_and_grad(loss(final)), MEMBERS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), found, wanted)
 
-    wanted = jax.jit(jax.grad(loss))(MEMBERS)
+
+@pytest.mark.slow
+def test_and_in_the_plain_program(final):
+    wanted = jax.jit(jax.value_and_grad(loss(final)))(MEMBERS)
     with fused_calls():
-        gradient = jax.grad(lambda members: loss(members))
-        names = [eqn.primitive.name for eqn in jax.make_jaxpr(gradient)(MEMBERS).eqns]
-        found = jax.jit(gradient)(MEMBERS)
-    assert names.count("fused_call") == 2
-    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14)
+        found = jax.jit(jax.value_and_grad(lambda members: loss(final)(members)))(MEMBERS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), found, wanted)
