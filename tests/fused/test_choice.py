@@ -50,7 +50,8 @@ def final():
     start = model.initial_state()
 
     def final(member):
-        changed = model.with_parameters({"rod/mass": member[0], "gravity": 9.81 * member[1] * jnp.array([0.6, 0, -0.8])})
+        gravity = 9.81 * member[1] * jnp.array([0.6, 0, -0.8])
+        changed = model.with_parameters({"rod/mass": member[0], "gravity": gravity})
         settings = {"solver": "rk4", "dt": 1e-2, "ts": np.array([0.0, 0.05]), "t1": 0.05}
         trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **settings)
         return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
