@@ -49,11 +49,12 @@ def final():
     model = jmbs.compile(mechanism)
     start = model.initial_state()
 
-    def final(member):
+    def final(member, **control):
         gravity = 9.81 * member[1] * jnp.array([0.6, 0, -0.8])
         changed = model.with_parameters({"rod/mass": member[0], "gravity": gravity})
-        settings = {"solver": "rk4", "dt": 1e-2, "ts": np.array([0.0, 0.05]), "t1": 0.05}
-        trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **settings)
+        control = control or {"solver": "rk4", "dt": 1e-2}
+        times = {"ts": np.array([0.0, 0.05]), "t1": 0.05}
+        trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **times, **control)
         return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
 
     return final
@@ -80,6 +81,16 @@ def test_it_is_the_same_in_kernels(final, monkeypatch):
     wanted = jax.jit(jax.value_and_grad(loss(final)))(MEMBERS)
     found = emulated(monkeypatch, jax.value_and_grad(loss(final)), MEMBERS)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), found, wanted)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_each_member_takes_its_own_adaptive_steps(final, monkeypatch):
+    def batch(members):
+        return jax.vmap(lambda member: final(member, solver="tsit5", tolerance=1e-8))(members)
+
+    found, wanted = emulated(monkeypatch, batch, MEMBERS), jax.jit(batch)(MEMBERS)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.slow
