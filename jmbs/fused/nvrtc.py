@@ -10,9 +10,9 @@ from pathlib import Path
 
 ARCHITECTURE = "compute_80"
 """The oldest devices that these programs run on; the driver makes of them what its own device wants."""
-OLDEST = ".version 8.1"
-"""Of PTX, with CUDA 12.1: the first that takes more than 4 kB of arguments. NVRTC writes its own version into the
-program, which an older driver refuses though it knows all that is in there: scalar arithmetic, loads and branches."""
+OLDEST = ".version 8.3"
+"""Of PTX, with CUDA 12.3: the first that takes more than 4 kB of arguments and knows which bytes of a load are used.
+NVRTC writes its own version into the program, which an older driver refuses though it knows all that is in there."""
 
 
 class NotCompiled(Exception):
