@@ -13,7 +13,7 @@ from jax.lax import GatherScatterMode
 from jmbs.fused import elementwise
 from jmbs.fused.algebra import apply
 from jmbs.fused.expressions import INDEX, Builder, Node
-from jmbs.fused.flatten import Equation
+from jmbs.fused.flatten import Equation, Untranslatable
 from jmbs.fused.values import (
     Memory,
     Scalars,
@@ -223,10 +223,9 @@ def _inside(
     most = [n - size for n, size in zip(shape, sizes, strict=True)]
     moved = [clamped(code, start, m) for start, m in zip(starts, most, strict=True)]
     mode = GatherScatterMode.from_any(mode)
-    if mode == GatherScatterMode.CLIP:
+    if mode in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS):
+        # A promise that is broken reads what XLA reads, and not what belongs to others.
         return moved, None
-    if mode == GatherScatterMode.PROMISE_IN_BOUNDS:
-        return [b if a.is_constant else a for a, b in zip(starts, moved, strict=True)], None
     inside = code.constant(True, bool)
     for a, b in zip(starts, moved, strict=True):
         inside = apply(code, "and", inside, apply(code, "eq", a, b))
@@ -269,6 +268,23 @@ def _split(code: Builder, eqn: Equation, args: list[Value]) -> list[Value]:
     return list(np.split(scalars(code, args[0]), np.cumsum(sizes)[:-1], eqn.params["axis"]))
 
 
+def _unstack(code: Builder, eqn: Equation, args: list[Value]) -> list[Value]:
+    rows = np.moveaxis(scalars(code, args[0]), eqn.params["axis"], 0)
+    return [rows[i, ...] for i in range(len(rows))]
+
+
+def _tile(code: Builder, eqn: Equation, args: list[Value]) -> Value:
+    return np.tile(scalars(code, args[0]), eqn.params["reps"])
+
+
+def _platform_index(code: Builder, eqn: Equation, args: list[Value]) -> Value:
+    """The program that is for no platform in particular."""
+    platforms = eqn.params["platforms"]
+    if None not in platforms:
+        raise Untranslatable(eqn.name, f"there is a program for {platforms} only")
+    return constants(code, platforms.index(None), eqn.types[0].dtype)
+
+
 RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "squeeze": _reshape,
@@ -281,14 +297,10 @@ RULES: dict[str, Rule] = {
     "stack": _stack,
     "pad": _pad,
     "iota": _iota,
+    "tile": _tile,
+    "platform_index": _platform_index,
     "dynamic_slice": _dynamic_slice,
     "gather": _gather,
 }
-
-
-def _unstack(code: Builder, eqn: Equation, args: list[Value]) -> list[Value]:
-    return list(np.moveaxis(scalars(code, args[0]), eqn.params["axis"], 0))
-
-
 SEVERAL: dict[str, Callable[[Builder, Equation, list[Value]], list[Value]]] = {"split": _split, "unstack": _unstack}
 """Of several results."""
