@@ -6,9 +6,10 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import logging
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse leaves this way, after --help too; callers of `main` get a status
         return stop.code if isinstance(stop.code, int) else INPUT_WRONG
     try:
-        return args.command(args)
+        with _debug_lines(args.debug):
+            return args.command(args)
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
@@ -47,6 +49,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return RUN_FAILED
 
 
+@contextlib.contextmanager
+def _debug_lines(wanted: bool) -> Iterator[None]:
+    """Shows what jmbs notes for those who look for a cause, on stderr."""
+    logger, handler = logging.getLogger("jmbs"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("jmbs: %(message)s"))
+    before = logger.level
+    if wanted:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="jmbs", description="Differentiable multibody simulation.")
     parser.add_argument("--version", action="version", version=f"jmbs {_version()}")
@@ -63,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     root = {"choices": ("fixed", "free"), "help": "how the root link of a URDF hangs on the ground (default: fixed)"}
     shared.add_argument("--root", **root)
-    shared.add_argument("--debug", action="store_true", help="show tracebacks")
+    shared.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
 
     run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
     run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
@@ -103,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     imports.add_argument("--fixed", choices=("merge", "keep"), default="merge", help="what becomes of fixed joints")
     imports.add_argument("--root", default="fixed", **root)
     imports.add_argument("--force", action="store_true", help="overwrite an existing config")
-    imports.add_argument("--debug", action="store_true", help="show tracebacks")
+    imports.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
     imports.set_defaults(command=_import)
     return parser
 
@@ -156,7 +174,7 @@ def _add_fit(commands: Any) -> None:
     report = {"action": argparse.BooleanOptionalAction, "default": True}
     fit.add_argument("--report", help="write report.html (default), or leave it out", **report)
     _add_cache(fit)
-    fit.add_argument("--debug", action="store_true", help="show tracebacks")
+    fit.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
     fit.set_defaults(command=_fit)
 
 
@@ -169,7 +187,7 @@ def _add_design(commands: Any) -> None:
     )
     _add_study(design, "design")
     _add_cache(design)
-    design.add_argument("--debug", action="store_true", help="show tracebacks")
+    design.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
     design.set_defaults(command=_design)
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import figures, program_sizes
+from experiments.benchmarks import cuda_kernels, figures, program_sizes
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -28,7 +28,8 @@ large as the method's error where two fourth-order methods treat rotations diffe
 """
 WITHOUT_GPU = """## GPU
 
-Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet.
+Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet, nor has
+`python -m experiments.benchmarks.fused_on_device`, which times fused calls and compares them with the CPU.
 """
 
 
@@ -36,7 +37,12 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     """The page's text, from results by file name without suffix."""
     sections = [_section(name, result) for name, result in sorted(results.items())]
     on_gpu = any("gpu" in result["hardware"] for result in results.values())
-    return "\n".join([INTRODUCTION, *sections, *([] if on_gpu else [WITHOUT_GPU]), program_sizes.section()])
+    return "\n".join([INTRODUCTION, *sections, *([] if on_gpu else [WITHOUT_GPU]), *_counted()])
+
+
+def _counted() -> list[str]:
+    """What was counted and not measured."""
+    return [cuda_kernels.section(), program_sizes.section()]
 
 
 def _section(name: str, result: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
 from jmbs.errors import ModelError
+from jmbs.fused import fused, fuses
 from jmbs.jaxext import ask_for_speed, runs_on_cpu
 
 PIECE = 64
@@ -70,6 +71,8 @@ def map_batch(function: Callable[[PyTree], PyTree], batch: PyTree) -> PyTree:
 
 
 def _in_pieces(function: Callable[[PyTree], PyTree], batch: PyTree, size: int) -> PyTree:
+    if fuses():
+        return jax.vmap(lambda member: fused(function, member))(batch)
     piece = next((n for n in range(PIECE, PIECE // 4, -1) if size % n == 0), size)
     if not runs_on_cpu() or piece == size:
         return jax.vmap(function)(batch)

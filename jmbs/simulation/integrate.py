@@ -19,6 +19,7 @@ import numpy as np
 from jmbs.arrays import is_traced
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import RunInterrupted, SimulationError
+from jmbs.fused import fused, fuses
 from jmbs.jaxext import quick_to_compile
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
@@ -133,7 +134,7 @@ def simulate(
     if after is not None:
         values = dataclasses.replace(values, before=ending_of(after, given, program))
     if traced:
-        trajectory = whole(given, state, program, values)
+        trajectory = _as_fused_call(given, state, program, values)
     elif not isinstance(program.adjoint, str):
         trajectory = _whole_jit(given, state, program, values)
     else:
@@ -185,6 +186,19 @@ def _unfinished(
     saved[max(int(carry.row), 1) :] = np.nan
     trajectory = _finish(model, state, program, values, carry._replace(saved=jax.device_put(saved)))
     return dataclasses.replace(trajectory, status=Status.interrupted, labels=labels)
+
+
+def _as_fused_call(model: Model, state: State, program: Program, values: Values) -> Trajectory:
+    """A run as one function, which is one kernel on a CUDA device."""
+    if not fuses() or not isinstance(program.adjoint, str):
+        return whole(model, state, program, values)
+    arrays, others = eqx.partition((model, state, values), eqx.is_array)
+
+    def run(arrays: Any) -> Trajectory:
+        model, state, values = eqx.combine(arrays, others)
+        return whole(model, state, program, values)
+
+    return fused(run, arrays)
 
 
 def whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:

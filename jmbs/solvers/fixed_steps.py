@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
+from jmbs.fused import fused, fuses
 from jmbs.jaxext import forward_kernel, forward_only, one_kernel
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.stepping import (
@@ -86,7 +87,7 @@ class FixedSteps(eqx.Module):
 
         if self.forward:
             return forward_kernel(advance, arrays)
-        carry = one_kernel(advance, arrays)
+        carry = fused(advance, arrays) if fuses() else one_kernel(advance, arrays)
         return carry if self.most is None else forward_only(carry)
 
     def _advance(

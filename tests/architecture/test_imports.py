@@ -26,6 +26,7 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
+    ("fused",),
     ("cache", "jaxext"),
     ("arrays", "by_value", "files"),
     ("errors",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import logging
 import subprocess
 import sys
 import types
@@ -167,6 +168,15 @@ def test_debug_shows_the_traceback_of_wrong_input_too(stub, capsys):
     stub.read_error = ModelError("name", 3, "a name")
     assert main(["check", "pair.yaml", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_shows_notes_too(stub, capsys, monkeypatch):
+    note = logging.getLogger("jmbs").debug
+    monkeypatch.setattr("jmbs.cli._check", lambda args: note("one kernel") or 0)
+    assert main(["check", "pair.yaml"]) == 0
+    assert "one kernel" not in capsys.readouterr().err
+    assert main(["check", "pair.yaml", "--debug"]) == 0
+    assert capsys.readouterr().err == "jmbs: one kernel\n"
 
 
 def test_interrupt(stub, capsys):

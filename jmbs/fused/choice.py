@@ -1,0 +1,60 @@
+"""Whether runs are fused calls: where JAX computes on a CUDA device, or where somebody says so."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+VARIABLE = "JMBS_FUSED"
+"""An environment variable: 1 for fused calls on any platform, 0 for none."""
+TRIED = "0.10."
+"""Versions of JAX whose private interfaces these calls were tried with."""
+
+_said: list[bool] = []
+
+
+def fuses() -> bool:
+    """Whether `fused` makes fused calls in what is traced now.
+
+    Other platforms would gain nothing from them, so there they cost nothing: no operation and no time to trace.
+    """
+    if not jax.__version__.startswith(TRIED):
+        return False
+    if _said:
+        return _said[-1]
+    said = os.environ.get(VARIABLE, "")
+    return said == "1" if said in ("0", "1") else _on_cuda()
+
+
+@functools.cache
+def _on_cuda() -> bool:
+    return jax.default_backend() == "gpu" and "cuda" in jax.devices()[0].client.platform_version.lower()
+
+
+@contextlib.contextmanager
+def fused_calls(wanted: bool = True) -> Iterator[None]:
+    """Says so for what is traced in its context, whatever the platform: to compile for a device that is not there. What
+    `jax.jit` has traced before stays as it was."""
+    _said.append(wanted)
+    try:
+        yield
+    finally:
+        _said.pop()
+
+
+def fused(function: Callable, *args: Any) -> Any:
+    """`function(*args)`; a fused call where `fuses`, see `jmbs.fused.call`.
+
+    **Arguments:** pytrees of arrays.
+    """
+    if not fuses():
+        return function(*args)
+    from jmbs.fused import cuda  # noqa: F401, PLC0415
+    from jmbs.fused.call import fused_call  # noqa: PLC0415
+
+    return fused_call(function, *args)

@@ -1,0 +1,68 @@
+"""CUDA C to PTX by NVRTC, the compiler that JAX's CUDA extra brings; no device and no compiler of the system needed."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import re
+from pathlib import Path
+
+ARCHITECTURE = "compute_80"
+"""The oldest devices that these programs run on; the driver makes of them what its own device wants."""
+OLDEST = ".version 8.3"
+"""Of PTX, with CUDA 12.3: the first that takes more than 4 kB of arguments and knows which bytes of a load are used.
+NVRTC writes its own version into the program, which an older driver refuses though it knows all that is in there."""
+
+
+class NotCompiled(Exception):
+    """NVRTC does not take the source, or is not there; the message says why."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """NVRTC as installed with JAX's CUDA extra, else None. It is not loaded before it is asked for."""
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            continue
+    return None
+
+
+def _candidates() -> list[Path]:
+    """Where packages of NVIDIA put it: `nvidia/cu13/lib`, `nvidia/cuda_nvrtc/lib` and the like."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    return sorted(path for folder in folders for path in folder.glob("*/lib/libnvrtc.so.*"))
+
+
+@functools.lru_cache(maxsize=64)
+def ptx(source: str) -> str:
+    """The program in PTX. Raises `NotCompiled`."""
+    nvrtc = library()
+    if nvrtc is None:
+        raise NotCompiled("NVRTC is not installed; JAX's CUDA extra brings it")
+    program = ctypes.c_void_p()
+    _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"fused.cu", 0, None, None), "begin")
+    try:
+        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={ARCHITECTURE}".encode())
+        status = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if status:
+            raise NotCompiled(_text(nvrtc, program, "ProgramLog").strip() or f"NVRTC's status {status}")
+        return re.sub(r"^\.version .*$", OLDEST, _text(nvrtc, program, "PTX"), count=1, flags=re.MULTILINE)
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> str:
+    size = ctypes.c_size_t()
+    _check(getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), what)
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), what)
+    return buffer.value.decode()
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        raise NotCompiled(f"NVRTC's status {status} ({what})")

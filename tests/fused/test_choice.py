@@ -1,0 +1,100 @@
+"""Runs are fused calls where that is said, or on a CUDA device, and cost nothing elsewhere."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fused.emulated import emulated, needs_compiler
+
+import jmbs
+from jmbs.fused import choice, fused, fused_calls, fuses
+
+
+def names(function, *args) -> list[str]:
+    return [eqn.primitive.name for eqn in jax.make_jaxpr(function)(*args).eqns]
+
+
+def test_other_platforms_have_none():
+    assert not fuses()
+    assert names(lambda x: fused(jnp.sin, x), 1.0) == ["sin"]
+
+
+def test_somebody_may_say_so(monkeypatch):
+    with fused_calls():
+        assert fuses()
+        assert names(lambda x: fused(jnp.sin, x), 1.0) == ["fused_call"]
+        with fused_calls(False):
+            assert not fuses()
+    monkeypatch.setenv(choice.VARIABLE, "1")
+    assert fuses()
+    monkeypatch.setenv(choice.VARIABLE, "0")
+    assert not fuses()
+
+
+def test_versions_of_jax_that_were_not_tried_have_none(monkeypatch):
+    monkeypatch.setattr(jax, "__version__", "0.99.0")
+    with fused_calls():
+        assert not fuses()
+
+
+@pytest.fixture(scope="module")
+def final():
+    """The final angle and rate of a pendulum, by its mass and initial angle."""
+    mechanism = jmbs.Mechanism("pendulum")
+    mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
+    model = jmbs.compile(mechanism)
+    start = model.initial_state()
+
+    def final(member, **control):
+        gravity = 9.81 * member[1] * jnp.array([0.6, 0, -0.8])
+        changed = model.with_parameters({"rod/mass": member[0], "gravity": gravity})
+        control = control or {"solver": "rk4", "dt": 1e-2}
+        times = {"ts": np.array([0.0, 0.05]), "t1": 0.05}
+        trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **times, **control)
+        return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
+
+    return final
+
+
+MEMBERS = jnp.array([[1.0, 0.3], [2.0, 0.5], [1.5, -0.2]])
+
+
+def loss(final):
+    return lambda members: sum((x**2).sum() for x in jmbs.map_batch(lambda member: final(member), members))
+
+
+def test_a_batch_of_runs_is_one_call(final):
+    with fused_calls():
+        program = jax.make_jaxpr(lambda members: jmbs.map_batch(final, members))(MEMBERS)
+    calls = [eqn.params["members"] for eqn in program.eqns if eqn.primitive.name == "fused_call"]
+    assert [members.sizes for members in calls] == [(3,)]
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_it_is_the_same_in_kernels(final, monkeypatch):
+    """The run and its gradient, each kernel thread by thread on this machine."""
+    wanted = jax.jit(jax.value_and_grad(loss(final)))(MEMBERS)
+    found = emulated(monkeypatch, jax.value_and_grad(loss(final)), MEMBERS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13), found, wanted)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_each_member_takes_its_own_adaptive_steps(final, monkeypatch):
+    def batch(members):
+        return jax.vmap(lambda member: final(member, solver="tsit5", tolerance=1e-8))(members)
+
+    found, wanted = emulated(monkeypatch, batch, MEMBERS), jax.jit(batch)(MEMBERS)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.slow
+def test_and_in_the_plain_program(final):
+    wanted = jax.jit(jax.value_and_grad(loss(final)))(MEMBERS)
+    with fused_calls():
+        found = jax.jit(jax.value_and_grad(lambda members: loss(final)(members)))(MEMBERS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), found, wanted)

@@ -1,0 +1,133 @@
+"""Loops and branches in C, written out and as loops, give what JAX gives."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compiled_kernels import check, needs_compiler
+from jax import lax
+
+from jmbs.fused import Options, translate
+
+pytestmark = [
+    needs_compiler,
+    pytest.mark.parametrize("options", [Options(), Options(unroll_below=1)], ids=["written out", "loops"]),
+]
+MEMBERS, LENGTH = 3, 6
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(8)
+
+
+def swing(x):
+    return jnp.stack([x[1], -jnp.sin(x[0])])
+
+
+def test_scans(rng, options):
+    """Carries, rows in and out, backwards, nested, with constants, and carries that change places."""
+    x, rows = rng.normal(size=(MEMBERS, 2)), rng.normal(size=(MEMBERS, LENGTH, 2))
+
+    def functions(x, rows):
+        def step(carry, row):
+            a, b, count, same = carry
+            a = a + 0.1 * swing(a) * row
+            inner, seen = lax.scan(lambda c, r: (c * r + same, c), a[0], rows[:, 1], reverse=True)
+            return (b + x, a, count + 1, same), (inner, seen[1:3], count)
+
+        start = (x, 2 * x, jnp.array(0), x[1])
+        forward = lax.scan(step, start, rows)
+        return forward, lax.scan(step, start, rows, reverse=True), lax.scan(lambda c, _: (swing(c), None), x, length=0)
+
+    check(functions, x, rows, options=options)
+
+
+def test_rows_are_written_in_place(rng, options):
+    """Rows at places that are known as the loop runs, in a loop within a loop too; the first array stays as it was."""
+    x, saved = rng.normal(size=(MEMBERS, 2)), rng.normal(size=(MEMBERS, 20, 2))
+
+    def functions(x, saved):
+        def step(carry, _):
+            x, saved, i = carry
+            x = x + 0.1 * swing(x)
+            saved = lax.dynamic_update_index_in_dim(saved, x, i, 0)
+            return (x, saved, i + 1 + (x[0] > 0).astype(int)), saved[0, 0]
+
+        def outer(carry, _):
+            return lax.scan(step, carry, length=3)
+
+        (x, after, i), seen = lax.scan(outer, (x, saved, jnp.array(0)), length=4)
+        return after, saved, after - saved, x, i, seen
+
+    kernel = check(functions, x, saved, options=options)
+    if options.unroll_below == 1:
+        assert not re.search(r"double local\d+\[40\]", kernel.source), "the rows are those of the result"
+
+
+def test_while_loops(rng, options):
+    """Each member takes as many rounds as it needs."""
+    x, rows = rng.uniform(1, 2, (MEMBERS, 2)), rng.normal(size=(MEMBERS, 30, 2))
+
+    def functions(x, rows):
+        def going(carry):
+            return (carry[0][0] < 30.0) & (carry[1] < 9)
+
+        def step(carry):
+            x, count, rows, zero = carry
+            return 1.5 * x[::-1] + zero, count + 1, rows.at[count].set(x), zero
+
+        after = lax.while_loop(going, step, (x, 0, rows, jnp.zeros(2)))
+        return (
+            after,
+            lax.fori_loop(0, 4, lambda i, c: c + rows[i], x),
+            lax.while_loop(lambda c: c < 0.0, swing_one, x[0]),
+        )
+
+    def swing_one(c):
+        return c - 1.0
+
+    check(functions, x, rows, options=options)
+
+
+def test_branches(rng, options):
+    """Of two and of several, one in the other, with large arrays, in loops, and known ahead."""
+    x, rows, i = rng.normal(size=(MEMBERS, 2)), rng.normal(size=(MEMBERS, 300, 2)), np.array([-1, 1, 7])
+
+    def functions(x, rows, i):
+        def either(x):
+            return lax.cond(x[0] > 0, lambda x: lax.cond(x[1] > 0, swing, jnp.cos, x), lambda x: x, x)
+
+        several = lax.switch(i, [lambda x: x, lambda x: 2 * x, swing], x)
+        changed = lax.cond(x[0] > 0, lambda r: r.at[i].set(x), lambda r: r, rows)
+        looped = lax.scan(lambda c, r: (either(c) + r, c), x, rows[:5])
+        in_place = lax.scan(
+            lambda c, r: (lax.cond(r[0] > 0, lambda c: c.at[i].add(r), lambda c: c, c), None), rows, rows[:5]
+        )
+        return several, changed, looped, in_place, lax.cond(True, swing, jnp.cos, x), rows[:2]
+
+    check(functions, x, rows, i, options=options)
+
+
+def test_derivatives_of_loops(rng, options):
+    """Forward, reverse, and the two programs of reverse mode, whose residuals are rows of results and arguments."""
+    x, rows = rng.normal(size=(MEMBERS, 2)), rng.normal(size=(MEMBERS, LENGTH, 2))
+
+    def run(x, rows):
+        return lax.scan(lambda c, r: (c + 0.1 * swing(c) * r, c), x, rows)[0].sum()
+
+    check(jax.grad(run, (0, 1)), x, rows, options=options)
+    check(lambda x, rows: jax.jvp(run, (x, rows), (rows[0], 2 * rows)), x, rows, options=options)
+    known = lambda x, rows: jax.tree.leaves(jax.vjp(run, x, rows))  # noqa: E731
+    check(known, x, rows, options=options)
+
+
+def test_forms_are_as_asked(options):
+    program = jax.make_jaxpr(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, length=5)[0])(1.0)
+    text = translate(program, [True], options=options).source.split("KERNEL void")[1]
+    assert ("i < 5" in re.sub(r"i\d+", "i", text)) == (options.unroll_below == 1)
+    assert text.count("sin(") == (1 if options.unroll_below == 1 else 5)
