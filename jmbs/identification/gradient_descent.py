@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jmbs.identification.lbfgs import Descent, stepped
 from jmbs.identification.least_squares import Iterate
-from jmbs.identification.optimiser import Optimiser
+from jmbs.identification.optimiser import LBFGS, Optimiser
 from jmbs.identification.position import Position, Progress
 from jmbs.identification.priors import prior_distances
 from jmbs.identification.problem import FitProblem
@@ -28,6 +29,9 @@ from jmbs.identification.window_groups import WindowGroup, costs, groups_of
 LAST_PART = 0.25
 FALLING = 0.01
 """A descent has converged whose cost fell by no more than this part in the last part of its passes."""
+STAGES, GROWTH, GROWING = 8, 1.5, 0.5
+"""Of a descent with curvature: over so many stages what it looks at of each recording grows by such a factor, up to the
+whole, in this part of its passes."""
 
 
 class _Batch(eqx.Module):
@@ -123,13 +127,46 @@ class GradientDescent:
                 self.estimator.scale,
             )
         moved = np.asarray(z) - before
+        self.problem.counts.simulations += 2 * len(self.problem.training)
+        self.problem.counts.jacobians += len(self.problem.training)
         return _State(z, memory, state.mark), float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
+
+    def part_of(self, number: int) -> float:
+        """How much of each recording pass `number` looks at, with curvature."""
+        passes = self.estimator.max_iterations
+        if self.estimator.segments is not None or self.estimator.horizon == "full" or number >= GROWING * passes:
+            return 1.0
+        return GROWTH ** (int(STAGES * number / (GROWING * passes)) - STAGES)
+
+    def stepped(self, state: _State, number: int) -> tuple[_State, float, float]:
+        """After one more step with curvature; how far it went, and the largest change of a coordinate."""
+        part, at = self.part_of(number), Descent(np.asarray(state.z, float), *_known(state.memory))
+        if number == 0 or part != self.part_of(number - 1):
+            at = Descent.at(at.z)
+
+        def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
+            at, samples, share = (jnp.asarray(x, self.dtype) for x in (z, self.samples, part))
+            loss = self.estimator.loss, self.estimator.scale
+            cost, slope = _cost_and_slope(self.groups, self.beliefs, at, samples, share, *loss)
+            return float(cost), np.asarray(slope, float)
+
+        lower, upper = (np.asarray(bound, float) for bound in self.bounds)
+        after, count = stepped(evaluate, at, lower, upper)
+        self.problem.counts.simulations += 2 * count * len(self.problem.training)
+        self.problem.counts.jacobians += count * len(self.problem.training)
+        moved = after.z - at.z
+        memory = [jnp.asarray(x) for x in (after.cost, after.gradient, after.steps, after.changes)]
+        found = _State(jnp.asarray(after.z, self.dtype), memory, state.mark)
+        return found, float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
 
     def first_state(self, position: Position) -> _State:
         """Where it starts, or goes on from a checkpoint."""
         z = jnp.asarray(np.concatenate([position.iterate.x, self.starts]), self.dtype)
-        memory = jax.tree.leaves(self.optimiser.first_memory(z))
         kept = position.memory
+        if self.optimiser.name == LBFGS:
+            found = [jnp.asarray(kept[f"memory{i}"]) for i in range(len(kept) - 2)]
+            return _State(jnp.asarray(kept["z"], self.dtype) if kept else z, found, float(kept.get("mark", np.inf)))
+        memory = jax.tree.leaves(self.optimiser.first_memory(z))
         if not kept:
             return _State(z, memory, np.inf)
         found = [jnp.asarray(kept[f"memory{i}"], leaf.dtype) for i, leaf in enumerate(memory)]
@@ -143,12 +180,14 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
     descent, p = GradientDescent(problem), len(problem.unknowns.first)
     passes = descent.estimator.max_iterations
     state, begun = descent.first_state(position), bool(position.memory)
+    curved = descent.optimiser.name == LBFGS
     best = position.iterate if begun else dataclasses.replace(position.iterate, cost=descent.cost(state.z))
     for number in range(best.iterations, passes):
-        state, step, change = descent.passed(state, position.start, number)
+        if curved:
+            state, step, change = descent.stepped(state, number)
+        else:
+            state, step, change = descent.passed(state, position.start, number)
         cost = descent.cost(state.z)
-        problem.counts.simulations += 2 * len(problem.training)
-        problem.counts.jacobians += len(problem.training)
         better = cost < best.cost
         best = Iterate(
             np.asarray(state.z)[:p] if better else best.x,
@@ -162,10 +201,22 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
             state.mark = best.cost
         if number + 1 == passes:
             best = dataclasses.replace(best, stopped=_verdict(best.cost, state.mark))
+        elif curved and not change and descent.part_of(number) == 1:
+            best = dataclasses.replace(best, stopped="converged" if np.all(np.isfinite(state.memory[1])) else "stuck")
         position = dataclasses.replace(position, iterate=best, memory=state.arrays())
         done = position.before[0] + number + 1
         seen(position, Progress(1, 1, done, 2 * cost / descent.samples, step, change, passes - number - 1))
+        if best.stopped:
+            break
     return position
+
+
+def _known(memory: list[Array]) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """What a descent with curvature remembers, nothing at first."""
+    if not memory:
+        return np.nan, np.zeros(0), np.zeros(0), np.zeros(0)
+    cost, gradient, steps, changes = (np.asarray(leaf, float) for leaf in memory)
+    return float(cost), gradient, steps, changes
 
 
 def _verdict(cost: float, mark: float) -> str:
@@ -182,6 +233,28 @@ def _prior_cost(beliefs: tuple[_Belief, ...], z: Float[Array, " k"]) -> Float[Ar
 @eqx.filter_jit
 def _group_cost(group: WindowGroup, z: Float[Array, " k"], loss: str, scale: float) -> Float[Array, ""]:
     return jnp.sum(costs(group, z, jnp.arange(group.size), loss, scale))
+
+
+@eqx.filter_jit
+def _cost_and_slope(
+    groups: list[WindowGroup],
+    beliefs: tuple[_Belief, ...],
+    z: Float[Array, " k"],
+    samples: Float[Array, ""],
+    part: Float[Array, ""],
+    loss: str,
+    scale: float,
+) -> tuple[Float[Array, ""], Float[Array, " k"]]:
+    """Of all windows together, per sample, over a part of each where they are whole recordings."""
+
+    def cost(z: Array) -> Array:
+        found = _prior_cost(beliefs, z)
+        for group in groups:
+            looked_at = part if group.starts is None else None
+            found = found + jnp.sum(costs(group, z, jnp.arange(group.size), loss, scale, looked_at))
+        return found / samples
+
+    return jax.value_and_grad(cost)(z)
 
 
 @eqx.filter_jit

@@ -18,6 +18,8 @@ NAMES: dict[str, Callable[[], optax.GradientTransformation]] = {
     "rmsprop": optax.scale_by_rms,
     "sgd": lambda: optax.trace(decay=0.9),
 }
+LBFGS = "lbfgs"
+"""With curvature from gradients; it steps by `jmbs.identification.lbfgs`."""
 SCHEDULES: dict[str, Callable[[float, int], Callable[[int], Any]]] = {
     "constant": lambda rate, _: optax.constant_schedule(rate),
     "cosine": optax.cosine_decay_schedule,
@@ -31,7 +33,8 @@ class Optimiser:
 
     **Arguments:**
 
-    - `name`: `adam`, `rmsprop`, or `sgd`, which has a momentum of 0.9.
+    - `name`: `adam`, `rmsprop`, `sgd`, which has a momentum of 0.9, or `lbfgs`, which tells the curvature from the
+      gradients of earlier steps, and how far to go from the cost: it takes neither rate nor schedule nor batches.
     - `learning_rate`: the first one. Coordinates are of order one, and adam's steps about as long as the rate.
     - `schedule`: `cosine` or `linear`, which come to zero with the last step, or `constant`.
     - `batch`: how many windows (of recordings that are not cut: recordings) a step looks at; None: all.
@@ -45,13 +48,15 @@ class Optimiser:
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        for key, known in (("name", NAMES), ("schedule", SCHEDULES)):
+        for key, known in (("name", (*NAMES, LBFGS)), ("schedule", SCHEDULES)):
             if getattr(self, key) not in known:
                 raise ModelError(f"estimator/optimiser/{key}", repr(getattr(self, key)), f"one of {', '.join(known)}")
         if not self.learning_rate > 0:
             raise ModelError("estimator/optimiser/learning_rate", f"{self.learning_rate}", "a positive number")
         if self.batch is not None and self.batch < 1:
             raise ModelError("estimator/optimiser/batch", f"{self.batch}", "1 or more")
+        if self.batch is not None and self.name == LBFGS:
+            raise ModelError("estimator/optimiser/batch", f"{self.batch} of {LBFGS}", "none: it takes all at each step")
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, of so many."""

@@ -82,7 +82,8 @@ def groups_of(problem: FitProblem) -> tuple[list[WindowGroup], np.ndarray]:
     """The training recordings of a study, in windows where it says how many `segments`, and the first coordinates (k,)
     of the states that these start from, which stand behind the unknowns of the study. Raises `ModelError`."""
     if problem.study.estimator.segments is None:
-        pieces = [_Piece(e.run, e.member, e.local, None, 0) for e in problem.training]
+        alike = lambda e: [other.member for other in problem.training if other.run == e.run]  # noqa: E731
+        pieces = [_Piece(_with_room(e.run, alike(e)), e.member, e.local, None, 0) for e in problem.training]
         return [_group(kind, {}) for kind in _kinds(pieces)], np.zeros(0)
     pieces, begun, first, place = [], {}, [np.zeros(0)], len(problem.unknowns.first)
     for windowed in cut(problem):
@@ -95,10 +96,17 @@ def groups_of(problem: FitProblem) -> tuple[list[WindowGroup], np.ndarray]:
         begun[id(windowed)] = scales, transforms, places + np.arange(len(coordinates[0]))
         first += coordinates[1:]
         place += len(coordinates[0]) * (len(values) - 1)
+        program = _with_room(windowed.program, [window.member for window in windowed.windows])
         for k, window in enumerate(windowed.windows):
-            pieces.append(_Piece(windowed.program, window.member, windowed.experiment.local, windowed, k))
+            pieces.append(_Piece(program, window.member, windowed.experiment.local, windowed, k))
     z = jnp.asarray(np.concatenate([problem.unknowns.first, *first]), problem.study.model.dtype)
     return [with_information(_group(kind, begun), z) for kind in _kinds(pieces)], np.concatenate(first)
+
+
+def _with_room(program: FitProgram, members: Sequence[Member]) -> FitProgram:
+    """The program with room for the steps of its members and few more: reverse mode takes as many as there is room."""
+    wanted = max(int(member.knots) for member in members)
+    return dataclasses.replace(program, knots=min(1 << (wanted - 1).bit_length(), program.knots))
 
 
 def _kinds(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
@@ -166,18 +174,30 @@ def _starts(pieces: Sequence[_Piece], begun: dict[int, Any]) -> Starts | None:
 
 
 def costs(
-    group: WindowGroup, z: Float[Array, " k"], chosen: Int[Array, " b"], loss: str, scale: float
+    group: WindowGroup,
+    z: Float[Array, " k"],
+    chosen: Int[Array, " b"],
+    loss: str,
+    scale: float,
+    part: Float[Array, ""] | None = None,
 ) -> Float[Array, " b"]:
     """What chosen windows cost at a vector: half the sums of their samples' (robust) squared residuals over standard
-    deviations, and of their gaps; pure."""
+    deviations, and of their gaps; pure. `part`: of each that is looked at, from its first sample; None: all."""
     begins = _first_values(group, z)
 
     def one(k: Array) -> Array:
-        rows, end = _run(group, z, k, begins, 0.0, "auto")
+        rows, end = _run(group, z, k, begins, 0.0, "auto", part)
         gaps = jnp.zeros((), z.dtype) if group.starts is None else jnp.sum(_gap(group.starts, z, k, end) ** 2)
         return 0.5 * (jnp.sum(robust_squares(rows**2, loss, scale)) + gaps)
 
     return jax.vmap(one)(chosen)
+
+
+def _horizon(member: Member, part: Float[Array, ""]) -> Float[Array, ""]:
+    """The end, s, of a part of what is measured."""
+    seen, far = jnp.any(member.weights > 0, axis=0), jnp.asarray(jnp.inf, member.times.dtype)
+    first, last = (jnp.min(jnp.where(seen, s * member.times, far)) * s for s in (1.0, -1.0))
+    return first + (part + 1e-9) * (last - first)
 
 
 def robust_squares(square: Float[Array, "*shape"], loss: str, scale: float) -> Float[Array, "*shape"]:
@@ -202,20 +222,27 @@ def _first_values(group: WindowGroup, z: Float[Array, " k"]) -> Float[Array, "r 
 
 
 def _run(
-    group: WindowGroup, z: Float[Array, " k"], k: Array, begins: Array | None, shift: Array | float, adjoint: str
+    group: WindowGroup,
+    z: Float[Array, " k"],
+    k: Array,
+    begins: Array | None,
+    shift: Array | float,
+    adjoint: str,
+    part: Array | None = None,
 ) -> tuple[Float[Array, "c n"], Float[Array, " s"]]:
     """Whitened residuals of a window's samples, and the values of the state at its end, none of a whole recording.
 
     **Arguments:** `shift` (k,): how far its start is moved in its coordinates.
     """
-    member, local, always = group.members[k], z[group.local[k]], jnp.asarray(jnp.inf, z.dtype)
+    member, local = group.members[k], z[group.local[k]]
+    horizon = jnp.asarray(jnp.inf, z.dtype) if part is None else _horizon(member, part)
     starts = group.starts
     if starts is None or begins is None:
-        return group.program.whitened(member, local, always, adjoint), jnp.zeros(0, z.dtype)
+        return group.program.whitened(member, local, horizon, adjoint), jnp.zeros(0, z.dtype)
     value = jnp.where(starts.first[k], begins[starts.of[k]], _start_value(starts, z, k))
     transforms, coordinates = _near(starts, value, starts.scales[k])
     member = dataclasses.replace(member, transforms=(*member.transforms, *transforms))
-    rows = group.program.whitened(member, jnp.concatenate([local, coordinates + shift]), always, adjoint)
+    rows = group.program.whitened(member, jnp.concatenate([local, coordinates + shift]), horizon, adjoint)
     n = len(starts.states.outputs)
     return rows[:-n], rows[-n:, starts.end[k]]
 

@@ -79,6 +79,11 @@ def rotation_polynomial(a, b, omega: Vector3) -> Matrix3:
     if omega.ndim == 1:
         skew = hat(omega)
         return jnp.eye(3, dtype=omega.dtype) + a * skew + b * _product("ij,jk", skew, skew)
+    return rotation_polynomial_of_many(a, b, omega)
+
+
+def rotation_polynomial_of_many(a, b, omega: Vector3) -> Matrix3:
+    """See `rotation_polynomial`."""
     x, y, z = _components(omega)
     bx, by, bz = b * x, b * y, b * z
     xx, yy, zz, xy, xz, yz = bx * x, by * y, bz * z, bx * y, bx * z, by * z

@@ -55,6 +55,7 @@ def test_every_optimiser_finds_the_bottom_of_a_bowl(name):
         ({"schedule": "never"}, "optimiser/schedule: found 'never'"),
         ({"learning_rate": 0.0}, "optimiser/learning_rate: found 0"),
         ({"batch": 0}, "optimiser/batch: found 0"),
+        ({"name": "lbfgs", "batch": 3}, "optimiser/batch: found 3 of lbfgs, wanted none"),
     ],
 )
 def test_optimisers_refuse(given: dict[str, Any], words: str):
@@ -77,6 +78,9 @@ def test_batches_take_each_window_once_in_an_order_of_the_seed():
 
     assert sorted(order(0, 0)) == [0, 1] and order(0, 3) == order(0, 3)
     assert len({tuple(order(0, number)) for number in range(8)}) == 2
+    group = some.groups[0]
+    wanted = int(np.max(group.members[np.arange(group.size)].knots))
+    assert wanted <= group.program.knots < 2 * wanted  # reverse mode takes as many steps
     three = dataclasses.replace(some.groups[0], local=jnp.zeros((3, 1), int))
     some.groups, some.optimiser = [three], Optimiser(batch=2)
     found = [batch for _, batch in some.batches(0, 0)]
@@ -148,3 +152,26 @@ def test_it_finds_the_answer_of_shooting_and_goes_on_to_the_same_bits(tmp_path, 
         bare.profile("bob/mass")
     assert "Not worked out" in (bare.report(tmp_path / "report.html") or (tmp_path / "report.html").read_text())
     assert bare.to_xarray()["covariance"].isnull().all() and TRUTH.keys() <= set(bare.order)
+
+
+@pytest.mark.slow
+def test_curvature_finds_the_answer_of_shooting_and_goes_on_to_the_same_bits(tmp_path):
+    """Over horizons that grow, in whole recordings."""
+    curved = Estimator("gradient_descent", max_iterations=80, optimiser=Optimiser("lbfgs"))
+    given, single = study(estimator=curved), fit_study(study())
+    whole = fit_study(given)
+    assert whole.status == "converged"
+    for name, other in single.parameters.items():
+        one = whole.parameters[name]
+        assert one.standard_error and other.standard_error
+        assert abs(one.estimate - other.estimate) < 0.1 * other.standard_error
+        assert one.standard_error == pytest.approx(other.standard_error, rel=0.01)
+
+    def stop(progress):
+        if progress.iteration == 45:
+            raise Stop
+
+    with pytest.raises(Stop):
+        fit_study(given, checkpoint=tmp_path / "checkpoint.npz", progress=stop)
+    again = fit_study(given, checkpoint=tmp_path / "checkpoint.npz", resume=True)
+    assert again.parameters == whole.parameters

@@ -200,6 +200,13 @@ def test_a_motion_of_ones_own(draw, over):
     np.testing.assert_allclose(column, [0, 0, 1, 0.2 * c * c, -0.2 * c * s, 0], **close)
 
 
+@pytest.mark.parametrize("motion", MOTIONS, **by_name)
+def test_inclusions_hold_no_products_of_matrices(motion):
+    """Joints that close loops are placed at every step, and a run with such a product in it is not one kernel."""
+    q = motion.group.identity(jnp.float64)
+    assert "dot_general" not in str(jax.make_jaxpr(lambda m, q: jax.vmap(m.inclusion)(q))(motion, q[None]))
+
+
 @pytest.mark.parametrize("axis", [[0, 0, 0], [1, 0], 3.0])
 def test_bad_axes_are_refused(axis):
     for cls in (Revolute, Prismatic, Cylindrical, Planar):
