@@ -26,7 +26,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.along_last import OPENED
 from jmbs.arrays import is_traced
-from jmbs.fused import fuses
+from jmbs.fusing import fuses
 
 version = functools.cache(importlib.metadata.version)
 """Of a package; looking it up reads files."""

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from jmbs.compiler import ask_for_speed, on_cpu
 from jmbs.errors import ModelError
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 
 PIECE = 64
 """Members that one CPU device takes at once: what they compute on the way still fits its caches."""

@@ -20,7 +20,7 @@ from jmbs.arrays import is_traced
 from jmbs.compiler import quick_to_compile
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import RunInterrupted, SimulationError
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection

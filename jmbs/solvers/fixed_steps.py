@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
 from jmbs.compiler import one_kernel
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.forward_run import forward_kernel
 from jmbs.solvers.one_mode import forward_only

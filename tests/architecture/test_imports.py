@@ -27,6 +27,7 @@ LAYERS = (
     ("linear",),
     ("lie", "spatial", "graphs"),
     ("cache", "compiler", "static_places"),
+    ("fusing",),
     ("fused",),
     ("arrays", "by_value", "files", "along_last"),
     ("errors",),

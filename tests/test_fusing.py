@@ -10,7 +10,7 @@ from fused.emulated import emulated, needs_compiler
 
 import jmbs
 from jmbs.compiler import has_kernels, on_cpu
-from jmbs.fused import choice, fused, fused_calls, fuses
+from jmbs.fusing import VARIABLE, fused, fused_calls, fuses
 
 
 def names(function, *args) -> list[str]:
@@ -28,9 +28,9 @@ def test_somebody_may_say_so(monkeypatch):
         assert names(lambda x: fused(jnp.sin, x), 1.0) == ["fused_call"]
         with fused_calls(False):
             assert not fuses()
-    monkeypatch.setenv(choice.VARIABLE, "1")
+    monkeypatch.setenv(VARIABLE, "1")
     assert fuses()
-    monkeypatch.setenv(choice.VARIABLE, "0")
+    monkeypatch.setenv(VARIABLE, "0")
     assert not fuses()
 
 
