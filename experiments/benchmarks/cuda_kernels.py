@@ -31,7 +31,7 @@ from experiments.benchmarks.derivatives import derivative_of
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.run_jmbs import mechanism_of, simulation
 from experiments.benchmarks.tables import table
-from jmbs.fused import fused_calls
+from jmbs.fusing import fused_calls
 
 HERE = Path(__file__).parent
 TARGET, RESULT = HERE / "h200.txtpb", HERE / "cuda_kernels.json"

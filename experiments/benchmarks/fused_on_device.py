@@ -25,7 +25,7 @@ from experiments.benchmarks.derivatives import derivative_of
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.run_jmbs import initial_states, mechanism_of, simulation
-from jmbs.fused import fused_calls, fuses
+from jmbs.fusing import fused_calls, fuses
 
 RESULTS = Path(__file__).parent / "results"
 BATCHES = (256, 1024, 4096, 8192, 32768)

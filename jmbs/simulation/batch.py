@@ -12,7 +12,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
 from jmbs.errors import ModelError
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 from jmbs.jaxext import ask_for_speed, runs_on_cpu
 
 PIECE = 64

@@ -19,7 +19,7 @@ import numpy as np
 from jmbs.arrays import is_traced
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import RunInterrupted, SimulationError
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 from jmbs.jaxext import quick_to_compile
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
-from jmbs.fused import fused, fuses
+from jmbs.fusing import fused, fuses
 from jmbs.jaxext import forward_kernel, forward_only, one_kernel
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.stepping import (

@@ -26,6 +26,7 @@ LAYERS = (
     ("ephs", "dae"),
     ("linear",),
     ("lie", "spatial", "graphs"),
+    ("fusing",),
     ("fused",),
     ("cache", "jaxext"),
     ("arrays", "by_value", "files"),

@@ -16,8 +16,9 @@ import jax
 import numpy as np
 import pytest
 
-from jmbs.fused import cuda, fused_calls
+from jmbs.fused import cuda
 from jmbs.fused.packed import NAME
+from jmbs.fusing import fused_calls
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler (c++, g++) on the path")

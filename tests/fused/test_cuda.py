@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from fused.emulated import emulated, needs_compiler
 
-from jmbs.fused import cuda, fused, nvrtc
+from jmbs.fused import cuda, nvrtc
+from jmbs.fusing import fused
 
 MEMBERS = np.linspace(-1.0, 2.0, 70).reshape(35, 2)
 RATE = np.array([0.7, 1.3])

@@ -54,7 +54,7 @@ def fused(function: Callable, *args: Any) -> Any:
     """
     if not fuses():
         return function(*args)
-    from jmbs.fused import cuda  # noqa: F401, PLC0415
-    from jmbs.fused.call import fused_call  # noqa: PLC0415
+    # Which takes a moment to import, and interfaces of JAX that other versions may not have.
+    from jmbs.fused import fused_call
 
     return fused_call(function, *args)

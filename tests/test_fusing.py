@@ -9,7 +9,12 @@ import pytest
 from fused.emulated import emulated, needs_compiler
 
 import jmbs
+<<<<<<< HEAD:tests/fused/test_choice.py
 from jmbs.fused import choice, fused, fused_calls, fuses
+=======
+from jmbs.compiler import has_kernels, on_cpu
+from jmbs.fusing import VARIABLE, fused, fused_calls, fuses
+>>>>>>> fused_cuda:tests/test_fusing.py
 
 
 def names(function, *args) -> list[str]:
@@ -27,9 +32,9 @@ def test_somebody_may_say_so(monkeypatch):
         assert names(lambda x: fused(jnp.sin, x), 1.0) == ["fused_call"]
         with fused_calls(False):
             assert not fuses()
-    monkeypatch.setenv(choice.VARIABLE, "1")
+    monkeypatch.setenv(VARIABLE, "1")
     assert fuses()
-    monkeypatch.setenv(choice.VARIABLE, "0")
+    monkeypatch.setenv(VARIABLE, "0")
     assert not fuses()
 
 
