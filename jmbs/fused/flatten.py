@@ -159,7 +159,7 @@ def _calls(jaxpr: Any, primitive: Any) -> bool:
         if inner is None:
             return False
         jaxpr = getattr(inner, "jaxpr", inner)
-    return any(eqn.primitive is primitive for eqn in jaxpr.eqns)
+    return len(jaxpr.eqns) == 1 and jaxpr.eqns[0].primitive is primitive
 
 
 def _constant(value: Any) -> np.ndarray:

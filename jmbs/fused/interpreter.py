@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
 
-from jmbs.fused import elementwise, factorisations, movement, reductions
+from jmbs.fused import elementwise, factorisations, movement, places, reductions
 from jmbs.fused.expressions import Builder
 from jmbs.fused.flatten import Atom, Equation, Flat, Flattener, Untranslatable
 from jmbs.fused.values import (
@@ -25,7 +25,7 @@ from jmbs.fused.values import (
     scalars,
 )
 
-UPDATES = {"dynamic_update_slice", *movement.SCATTERS}
+UPDATES = {"dynamic_update_slice", *places.SCATTERS}
 SCALAR_RULES = {**reductions.RULES, **factorisations.RULES}
 KEPT = {
     *UPDATES,
@@ -147,7 +147,7 @@ class Interpreter:
         found = Memory(code.local(plain(t.dtype), math.prod(t.shape)), t.shape)
         with code.loop(math.prod(t.shape)) as loop:
             i = code.variable(loop.index)
-            entry = [scalars(code, movement.at(code, x, i))[()] if isinstance(x, Memory) else x for x in sources]
+            entry = [scalars(code, places.at(code, x, i))[()] if isinstance(x, Memory) else x for x in sources]
             code.store(found.buffer, i, 0, elementwise.RULES[eqn.name](code, eqn.params, *entry))
         code.append(loop)
         found.buffer.version += 1
@@ -172,18 +172,18 @@ class Interpreter:
     def _updated(self, eqn: Equation, args: list[Value], target: Memory | None) -> Value:
         code, x = self.code, args[0]
         if eqn.name == "dynamic_update_slice":
-            parts = [(movement.starts_of_update(code, args), None, scalars(code, args[1]))]
+            parts = [(places.starts_of_update(code, args), None, scalars(code, args[1]))]
         else:
-            parts = movement.scatter_parts(code, eqn, args)
-        combined = movement.SCATTERS.get(eqn.name)
+            parts = places.scatter_parts(code, eqn, args)
+        combined = places.SCATTERS.get(eqn.name)
         is_known = all(start.is_constant for starts, _, _ in parts for start in starts)
-        if isinstance(x, Memory) or not (is_known or movement.has_few_places(x.shape, parts)):
+        if isinstance(x, Memory) or not (is_known or places.has_few_places(x.shape, parts)):
             memory = self.owned(x, eqn.given[0], target)
             for starts, inside, values in parts:
-                put(code, memory, starts, movement.changed(code, memory, starts, inside, values, combined))
+                put(code, memory, starts, places.changed(code, memory, starts, inside, values, combined))
             return memory
         for starts, inside, values in parts:
-            x = movement.selected_update(code, x, starts, inside, values, combined)
+            x = places.selected_update(code, x, starts, inside, values, combined)
         return x
 
     # -- whole arrays -------------------------------------------------------------------------------------------------

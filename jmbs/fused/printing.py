@@ -38,7 +38,9 @@ TYPES = {
 BEGINNING = """\
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define DEVICE 1
+#ifndef KERNEL
 #define KERNEL extern "C" __global__
+#endif
 #define TABLE static __device__ const
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 #define NO_NUMBER __longlong_as_double(0x7ff8000000000000LL)
