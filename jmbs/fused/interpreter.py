@@ -50,16 +50,22 @@ class Options:
 
 
 class Scope:
-    """Values of a program's variables, as long as any equation reads them, and `pinned` ones that outlive them."""
+    """Values of a program's variables, as long as any equation reads them, `pinned` ones that outlive them, and the
+    `arguments` of the equation that is being written."""
 
     def __init__(self, pinned: Sequence[Value] = ()):
         self.values: dict[int, Value] = {}
+        self.arguments: Sequence[Value] = ()
         self.pinned = pinned
 
     def holds(self, memory: Memory) -> bool:
-        """Whether any value is in that buffer."""
-        held = (*self.values.values(), *self.pinned)
-        return any(isinstance(x, Memory) and x.buffer is memory.buffer for x in held)
+        """Whether any value is in that buffer, arguments left aside."""
+        return _is_in(memory, (*self.values.values(), *self.pinned)) > 0
+
+
+def _is_in(memory: Memory, values: Sequence[Value]) -> int:
+    """How many of the values are in that buffer."""
+    return sum(isinstance(x, Memory) and x.buffer is memory.buffer for x in values)
 
 
 ControlRule = Callable[["Interpreter", Equation, list[Value], Sequence[Memory | None]], list[Value]]
@@ -97,6 +103,7 @@ class Interpreter:
             for v in eqn.inputs:
                 if isinstance(v, int) and program.last.get(v) == i:
                     frame.values.pop(v, None)
+            frame.arguments = given
             results = self._equation(eqn, given, [targets.get(v) for v in eqn.outputs])
             for v, value in zip(eqn.outputs, results, strict=True):
                 if v in program.last:
@@ -162,7 +169,8 @@ class Interpreter:
     def owned(self, value: Value, aval: ShapedArray, target: Memory | None = None) -> Memory:
         """The value in a buffer that may change: its own, if nothing reads the old value any more, or a copy."""
         if isinstance(value, Memory) and value.is_whole and not value.buffer.is_final:
-            if not any(frame.holds(value) for frame in self.frames):
+            is_read = any(frame.holds(value) for frame in self.frames) or _is_in(value, self.frames[-1].arguments) > 1
+            if not is_read:
                 return value
         if target is None:
             target = Memory(self.code.local(plain(aval.dtype), math.prod(aval.shape)), aval.shape)
