@@ -9,12 +9,7 @@ import pytest
 from fused.emulated import emulated, needs_compiler
 
 import jmbs
-<<<<<<< HEAD:tests/fused/test_choice.py
-from jmbs.fused import choice, fused, fused_calls, fuses
-=======
-from jmbs.compiler import has_kernels, on_cpu
 from jmbs.fusing import VARIABLE, fused, fused_calls, fuses
->>>>>>> fused_cuda:tests/test_fusing.py
 
 
 def names(function, *args) -> list[str]:
