@@ -121,29 +121,36 @@ def rows_of(fit: Fit, truth: dict[str, float]) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def coverage(model: jmbs.Model, chain: list[Link], repeats: int, recordings: int, samples: int) -> dict[str, Any]:
-    """How often 95 % intervals contain the truth, each repeat with noise and starts of its own."""
+def add_repeat(table: dict[str, Any], seed: int, fit: Fit, truth: dict[str, float]) -> None:
+    """One more repeat in the table of distances and hits, and what they come to so far."""
+    for name, row in rows_of(fit, truth).items():
+        table["z"].setdefault(name, []).append(round(row["z"], 3))
+        table["inside"].setdefault(name, []).append(int(row["inside"]))
+    table["repeats"] = seed + 1
+    table["converged"] += fit.status == "converged"
+    table["coverage"] = {name: float(np.mean(hits)) for name, hits in table["inside"].items()}
+
+
+def coverage(model: jmbs.Model, chain: list[Link], repeats: int, small: Sequence[int], file: Path) -> dict[str, Any]:
+    """How often 95 % intervals contain the truth, each repeat with noise and starts of its own.
+
+    `file` holds what there is after each repeat; a file of as many recordings and samples is gone on from.
+    """
+    recordings, samples = small
+    table: dict[str, Any] = {"recordings": recordings, "samples": samples, "repeats": 0, "converged": 0}
+    table |= {"coverage": {}, "z": {}, "inside": {}}
+    if file.is_file():
+        found = json.loads(file.read_text(encoding="utf-8"))
+        table = found if (found["recordings"], found["samples"]) == (recordings, samples) else table
     truth = truth_of(model)
-    inside: dict[str, list[bool]] = {name: [] for name in truth}
-    z: dict[str, list[float]] = {name: [] for name in truth}
-    converged = 0
-    for seed in range(repeats):
+    for seed in range(table["repeats"], repeats):
         data = [recording(chain, number, 100 + seed, samples) for number in range(recordings)]
         study = study_of(model, data, 100 + seed)
         fit = fit_study(study, check=check_fit(study, sensitivity=False))
-        converged += fit.status == "converged"
-        for name, row in rows_of(fit, truth).items():
-            inside[name].append(row["inside"])
-            z[name].append(round(row["z"], 3))
+        add_repeat(table, seed, fit, truth)
+        file.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
         print(f"repeat {seed}: {fit.status}, {fit.evaluations['iterations']} iterations", flush=True)
-    return {
-        "repeats": repeats,
-        "recordings": recordings,
-        "samples": samples,
-        "converged": converged,
-        "coverage": {name: float(np.mean(values)) for name, values in inside.items()},
-        "z": z,
-    }
+    return table
 
 
 def draw_coverage(result: dict[str, Any], file: Path) -> None:
@@ -162,20 +169,10 @@ def draw_coverage(result: dict[str, Any], file: Path) -> None:
     figure.savefig(file, dpi=130)
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Fits the arm, repeats it with other noise and starts, and writes `result.json` and pictures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=20)
-    parser.add_argument("--samples", type=int, default=SAMPLES)
-    parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--small", type=int, nargs=2, default=[2, 150], help="recordings and samples of each repeat")
-    parser.add_argument("--out", type=Path, default=HERE)
-    args = parser.parse_args(arguments)
-    args.out.mkdir(parents=True, exist_ok=True)
-    jax.config.update("jax_enable_x64", True)
-    model, chain = arm_model(), read_chain(ARM)
-    data = [recording(chain, number, 0, args.samples) for number in range(args.recordings)]
-    held_out = recording(chain, args.recordings, 0, args.samples, "test")
+def large_fit(model: jmbs.Model, chain: list[Link], recordings: int, samples: int) -> dict[str, Any]:
+    """The fit of all recordings, with one that is held out."""
+    data = [recording(chain, number, 0, samples) for number in range(recordings)]
+    held_out = recording(chain, recordings, 0, samples, "test")
     study = study_of(model, [*data, held_out], 0)
     started = time.perf_counter()
     check = check_fit(study)
@@ -186,9 +183,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     print(fit.summary())
     held = next(iter(fit.heldout.values()))
     heldout = {name: float(np.sqrt(np.mean(channel.whitened**2))) for name, channel in held.items()}
-    result: dict[str, Any] = {
-        "recordings": args.recordings,
-        "samples": args.samples,
+    return {
+        "recordings": recordings,
+        "samples": samples,
         "status": fit.status,
         "invisible": [direction.text for direction in fit.invisible_directions],
         "chi2_per_degree": fit.chi2_per_degree,
@@ -198,12 +195,30 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         "heldout_rms_over_noise": heldout,
         "parameters": rows_of(fit, truth_of(model)),
     }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Fits the arm, repeats it with other noise and starts, and writes `result.json`, `coverage.json` and pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", type=int, default=20, help="of the large fit; 0: no large fit")
+    parser.add_argument("--samples", type=int, default=SAMPLES)
+    parser.add_argument("--repeats", type=int, default=50, help="in all, with those that coverage.json has; 0: none")
+    parser.add_argument("--small", type=int, nargs=2, default=[2, 150], help="recordings and samples of each repeat")
+    parser.add_argument("--out", type=Path, default=HERE)
+    args = parser.parse_args(arguments)
+    figures = args.out / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    jax.config.update("jax_enable_x64", True)
+    model, chain = arm_model(), read_chain(ARM)
+    file = args.out / "result.json"
+    result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if args.recordings:
+        result |= large_fit(model, chain, args.recordings, args.samples)
+        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.repeats:
-        figures = args.out / "figures"
-        figures.mkdir(parents=True, exist_ok=True)
-        result["coverage"] = coverage(model, chain, args.repeats, *args.small)
+        result["coverage"] = coverage(model, chain, args.repeats, args.small, args.out / "coverage.json")
         draw_coverage(result["coverage"], figures / "coverage.png")
-    (args.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
 
 

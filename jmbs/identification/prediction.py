@@ -161,7 +161,7 @@ def predict(
     model, named, moved = fitted_model(program, member, local)
     audit = any(needs_audit(output) for output in program.outputs)
     sensors = sensor_values(program, member, named)
-    known, most = jnp.asarray(program.knots), program.knots
+    known, most = member.knots, program.knots
     if adjoint == "forward":
         known = known_knots(program, member, [delay for _, _, delay in sensors], horizon)
         # The first step leads from the start to itself; what an audit says of a saved time comes with the one after.

@@ -21,7 +21,7 @@ from jmbs.lie.group import AbstractGroup
 from jmbs.lie.se3 import SE3
 from jmbs.lie.types import Matrix3, Pose, Scalar, Twists, Vector3
 from jmbs.lie.vectors import dot_of_many as dot
-from jmbs.lie.vectors import rotation_polynomial_of_many
+from jmbs.lie.vectors import rotation_polynomial
 
 
 class AbstractJointMotion(eqx.Module):
@@ -139,4 +139,4 @@ def as_columns(*twists: tuple[Vector3 | None, Vector3 | None]) -> Float[Array, "
 def about(axis: Vector3, angle: Scalar) -> Matrix3:
     """The rotation about an axis of any positive length by an angle (rad)."""
     # Equals SO3.exp(unit * angle), without its series: sine and cosine are smooth in a signed angle.
-    return rotation_polynomial_of_many(jnp.sin(angle), 1 - jnp.cos(angle), unit(axis))
+    return rotation_polynomial(jnp.sin(angle), 1 - jnp.cos(angle), unit(axis))

@@ -17,6 +17,9 @@ from jmbs.lie.types import Matrix3, Scalar, Vector3
 _UNITS = np.eye(3)
 _LEVI_CIVITA = np.cross(_UNITS[:, None], _UNITS[None])
 """`[i, j, k]`: component k of the vector product of unit vectors i and j."""
+_HATS = np.swapaxes(_LEVI_CIVITA, 1, 2)
+_TERMS = np.concatenate([_UNITS[None], _HATS, np.einsum("iab,jbc->ijac", _HATS, _HATS).reshape(9, 3, 3)])
+"""The unit matrix; the skew matrices of unit vectors, and the products of two of these: row by row, in `[k]`."""
 
 
 def _product(subscripts: str, *arrays: Array) -> Array:
@@ -77,13 +80,10 @@ def hat(v: Vector3) -> Matrix3:
 def rotation_polynomial(a, b, omega: Vector3) -> Matrix3:
     """`I + a hat(omega) + b hat(omega)^2`; `a` and `b` of shape `()` or `(1,)`, or along further axes."""
     if omega.ndim == 1:
-        skew = hat(omega)
-        return jnp.eye(3, dtype=omega.dtype) + a * skew + b * _product("ij,jk", skew, skew)
-    return rotation_polynomial_of_many(a, b, omega)
-
-
-def rotation_polynomial_of_many(a, b, omega: Vector3) -> Matrix3:
-    """See `rotation_polynomial`."""
+        # No products of matrices: with those, runs of joints that close loops, which take it at every step, would not
+        # be one kernel.
+        terms = jnp.concatenate([jnp.ones(1, omega.dtype), a * omega, (b * omega[:, None] * omega).reshape(9)])
+        return jnp.sum(terms[:, None, None] * jnp.asarray(_TERMS, omega.dtype), axis=0)
     x, y, z = _components(omega)
     bx, by, bz = b * x, b * y, b * z
     xx, yy, zz, xy, xz, yz = bx * x, by * y, bz * z, bx * y, bx * z, by * z
