@@ -30,28 +30,33 @@ class SweepBatches:
     - `names`: variables to read, as `xarray.open_zarr(store)` lists them.
     - `size`: members in a minibatch. Members of an epoch that are too few for another one are left out of it.
     - `held`: chunks in memory at a time.
+    - `members`: numbers of those to hand out, where others are held out for tests; all by default.
 
-    Raises `ModelError` for what is no such store, for unknown variables, and for sizes that are not positive.
+    Raises `ModelError` for what is no such store, for unknown variables and members, and for sizes that are not
+    positive.
     """
 
-    def __init__(self, store: str | Path, names: Sequence[str], size: int, held: int = 4):
+    def __init__(
+        self, store: str | Path, names: Sequence[str], size: int, held: int = 4, members: Sequence[int] | None = None
+    ):
         for path, value in (("size", size), ("held", held)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ModelError(path, repr(value), "a positive whole number")
         self.names, self.size, self.held = tuple(names), size, held
         self._data = _opened(Path(store), self.names)
-        self.finished = np.isin(self._data[STATUS].values.astype(str), FINISHED)
+        finished = np.array([str(status) in FINISHED for status in self._data[STATUS].values], bool)
+        self.members = finished & _chosen(members, len(finished))
         """Which members are handed out (members,)."""
         self._chunk = max(_chunk(self._data[name]) for name in (*self.names, STATUS))
 
     def __len__(self) -> int:
         """Minibatches in an epoch."""
-        return int(self.finished.sum()) // self.size
+        return int(self.members.sum()) // self.size
 
     def epoch(self, key: Any) -> Iterator[dict[str, np.ndarray]]:
         """All minibatches of an epoch, by name `(size, ...)`; the key decides their order. `member` is always there."""
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-        chunks = rng.permutation(-(-len(self.finished) // self._chunk))
+        chunks = rng.permutation(np.unique(np.flatnonzero(self.members) // self._chunk))
         left: dict[str, np.ndarray] | None = None
         for first in range(0, len(chunks), self.held):
             parts = [self._read(chunk) for chunk in chunks[first : first + self.held]]
@@ -65,11 +70,11 @@ class SweepBatches:
             left = {name: values[order[used:]] for name, values in whole.items()}
 
     def _read(self, chunk: int) -> dict[str, np.ndarray]:
-        """The finished members of a chunk, by name."""
-        members = slice(chunk * self._chunk, (chunk + 1) * self._chunk)
-        fine = self.finished[members]
-        found = {name: self._data[name].isel({MEMBER: members}).values[fine] for name in self.names}
-        return found | {MEMBER: np.arange(len(self.finished))[members][fine]}
+        """The members of a chunk that are handed out, by name."""
+        part = slice(chunk * self._chunk, (chunk + 1) * self._chunk)
+        chosen = self.members[part]
+        found = {name: self._data[name].isel({MEMBER: part}).values[chosen] for name in self.names}
+        return found | {MEMBER: np.arange(len(self.members))[part][chosen]}
 
 
 def _opened(store: Path, names: Sequence[str]) -> Any:
@@ -90,6 +95,16 @@ def _opened(store: Path, names: Sequence[str]) -> Any:
         if name not in of_members:
             raise ModelError(f"names/{name}", "no such variable of members", f"among {', '.join(of_members)}")
     return data
+
+
+def _chosen(members: Sequence[int] | None, count: int) -> np.ndarray:
+    """Which of so many members have these numbers (members,). Raises `ModelError`."""
+    if members is None:
+        return np.ones(count, bool)
+    numbers = np.asarray(members)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not np.all((numbers >= 0) & (numbers < count)):
+        raise ModelError("members", repr(members), f"numbers of members, 0 to {count - 1}")
+    return np.isin(np.arange(count), numbers)
 
 
 def _chunk(array: Any) -> int:

@@ -55,6 +55,17 @@ def test_a_driven_pendulum_settles_in_many_motions(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_network_stands_in_for_a_simulation(tmp_path):
+    result = run("surrogate", tmp_path, "--members", "2048", "--epochs", "150")
+    assert_figures("surrogate", tmp_path)
+    assert result["members"] == {"trained": 1536, "held_out": 512, "failed": 0}
+    assert result["error_of_spread"]["network"] < 0.5 * result["error_of_spread"]["linear"]
+    assert not list(tmp_path.glob("*.zarr"))
+    shipped = json.loads((EXPERIMENTS / "surrogate" / "result.json").read_text(encoding="utf-8"))
+    assert shipped["error_of_spread"]["network"] < 0.1 * shipped["error_of_spread"]["cubic"]
+
+
+@pytest.mark.slow
 def test_a_batch_member_fails_alone(tmp_path):
     result = run("parameter_batch", tmp_path, "--members", "8", "--steps", "50", "--t1", "0.05")
     assert_figures("parameter_batch", tmp_path)

@@ -67,7 +67,15 @@ def test_chunks_are_read_once_and_few_are_held(store, monkeypatch):
     next(iterator)
     assert len(read) == 2
     list(iterator)
-    assert sorted(read) == list(range(-(-MEMBERS // CHUNK)))
+    assert sorted(read) == list(range(OPEN[0] // CHUNK))  # none has run in the last one
+
+
+def test_members_that_are_held_out_are_neither_read_nor_handed_out(store, monkeypatch):
+    batches, read = open_batches(store, members=range(CHUNK, 3 * CHUNK), size=1), []
+    monkeypatch.setattr(batches, "_read", lambda chunk: read.append(chunk) or SweepBatches._read(batches, chunk))
+    members = [int(batch["member"][0]) for batch in batches.epoch(jax.random.key(0))]
+    assert sorted(members) == [i for i in range(CHUNK, 3 * CHUNK) if i != 17] and len(members) == len(batches)
+    assert sorted(read) == [1, 2]
 
 
 def test_refusals(store, tmp_path):
@@ -77,5 +85,8 @@ def test_refusals(store, tmp_path):
         open_batches(store, names=["weights"])
     with pytest.raises(jmbs.ModelError, match="size: found 0"):
         open_batches(store, size=0)
+    for members in ([0, MEMBERS], [-1], [0.5], 3):
+        with pytest.raises(jmbs.ModelError, match=r"members: .* 0 to 49"):
+            open_batches(store, members=members)
     with pytest.raises(jmbs.ModelError, match="no folder"):
         open_batches(tmp_path / "none")

@@ -9,6 +9,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,6 +17,7 @@ from swept_oscillators import CHUNK, CONFIG, MEMBERS, STUDY
 
 import jmbs
 from jmbs.io import sweep_of
+from jmbs.learning import SweepBatches
 from jmbs.sweeping import OPEN
 from jmbs.sweeping import store as stores
 from jmbs.sweeping.shards import Shard, parse_shard
@@ -65,6 +67,16 @@ def test_xarray_opens_a_store_without_a_word(kept, undisturbed):
         assert same(stored[name].values, kept[name].values), name
         assert stored[name].attrs == kept[name].attrs
     assert stored.attrs == kept.attrs
+
+
+def test_minibatches_for_training_come_from_stores(kept, undisturbed):
+    names = [str(name) for name in kept.data_vars if name not in ("status", "failure_time")]
+    found = list(SweepBatches(undisturbed, names, 1).epoch(jax.random.key(0)))
+    finished = np.flatnonzero(np.isin(kept["status"].values.astype(str), ("successful", "ended_at_event")))
+    assert sorted(int(batch["member"][0]) for batch in found) == list(finished) and len(finished) > 5
+    for batch in found:
+        for name in names:
+            np.testing.assert_array_equal(batch[name], kept[name].values[batch["member"]])
 
 
 @pytest.mark.parametrize("writes", [0, 1, 11, 12, 13, 20])
