@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 
 from jmbs.static_places import entries_across, entries_at, sums_at
 
+RANDOM = np.random.default_rng(0)
 PLACES = {
     "all": np.arange(5),
     "some that follow each other": np.array([1, 2, 3]),
@@ -22,29 +24,27 @@ PLACES = {
 @pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("shape", [(5,), (5, 2, 3)], ids=str)
 def test_entries_are_looked_up(at, shape):
-    x = jax.random.normal(jax.random.key(0), shape)
-    changes = jax.random.normal(jax.random.key(1), (2, *shape))
-    weights = jax.random.normal(jax.random.key(2), x[at].shape)
-    np.testing.assert_array_equal(entries_at(x, at), x[at])
-    np.testing.assert_array_equal(jax.vmap(lambda x: entries_at(x, at))(changes), changes[:, at])
-    np.testing.assert_array_equal(
-        jax.vmap(lambda x: entries_at(x, at), -1, -1)(jnp.moveaxis(changes, 0, -1)).T,
-        jnp.moveaxis(changes[:, at], 0, -1).T,
-    )
-    np.testing.assert_array_equal(jax.jvp(lambda x: entries_at(x, at), (x,), (changes[0],))[1], changes[0][at])
-    wanted = jax.grad(lambda x: jnp.vdot(x[at], weights))(x)
-    np.testing.assert_allclose(jax.grad(lambda x: jnp.vdot(entries_at(x, at), weights))(x), wanted, atol=1e-15)
-    squares = lambda look: lambda x: jnp.vdot(look(x) ** 3, weights)  # noqa: E731
-    found, wanted = (
-        jax.jvp(jax.vmap(jax.grad(squares(look))), (changes,), (changes[::-1],))[1]
-        for look in (lambda x: entries_at(x, at), lambda x: x[at])
-    )
-    np.testing.assert_allclose(found, wanted, atol=1e-14)
+    x, changes = jnp.asarray(RANDOM.normal(size=shape)), jnp.asarray(RANDOM.normal(size=(2, *shape)))
+    weights = RANDOM.normal(size=np.empty(shape)[at].shape)
+
+    def in_every_mode(look):
+        along_last = jax.vmap(look, -1, -1)(jnp.moveaxis(changes, 0, -1)).T
+        gradient = jax.grad(lambda x: jnp.vdot(look(x), weights))(x)
+        cubes = jax.vmap(jax.grad(lambda x: jnp.vdot(look(x) ** 3, weights)))
+        second = jax.jvp(cubes, (changes,), (changes[::-1],))[1]
+        return look(x), jax.vmap(look)(changes), along_last, *jax.jvp(look, (x,), (changes[0],)), gradient, second
+
+    both = quick_jit(lambda: (in_every_mode(lambda x: entries_at(x, at)), in_every_mode(lambda x: x[at])))
+    *same, gradient, second = zip(*both(), strict=True)
+    for found, wanted in same:
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(*gradient, atol=1e-15)
+    np.testing.assert_allclose(*second, atol=1e-14)
 
 
 @pytest.mark.parametrize("at", [np.array([2, 0, 2, -1, 1, 2]), np.full(6, -1)], ids=["some", "nowhere"])
 def test_sums_go_to_their_places(at):
-    x = jax.random.normal(jax.random.key(0), (6, 2))
+    x = jnp.asarray(RANDOM.normal(size=(6, 2)))
     wanted = jnp.zeros((4, 2)).at[at[at >= 0]].add(x[at >= 0])
     np.testing.assert_allclose(sums_at(x, at, 4), wanted, atol=1e-15)
 
