@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -226,8 +227,9 @@ def _run(args: argparse.Namespace) -> int:
         trajectory, compile_time, wall_time = simulate_timed(model)
         with waiting("writing and drawing"):
             times = {"wall_time": wall_time, "compile_time": compile_time}
-            summary = write_result(trajectory, directory, **times, force=args.force)
-            plots, trouble = draw_plots(trajectory, directory)
+            dataset = trajectory.to_xarray()
+            summary = write_result(trajectory, directory, **times, force=args.force, dataset=dataset)
+            plots, trouble = draw_plots(dataset, directory)
     print(report(summary, directory, plots))
     print(f"\nNext, draw the mechanism: jmbs draw {args.config}")
     if trouble:
@@ -275,6 +277,8 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> int:
+    # Read when numpy is first imported: threads that wait for small matrices take longer than one that computes them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from jmbs.visualise import draw
 
     mechanism = _read(args)

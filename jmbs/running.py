@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jmbs.errors import RunInterrupted
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from jmbs.simulation import Trajectory
 
 
@@ -63,13 +65,13 @@ def _simulate(model: Any, state: Any) -> Trajectory:
             return stop.trajectory()
 
 
-def draw_plots(trajectory: Trajectory, directory: Path) -> tuple[list[Path], str]:
+def draw_plots(result: Trajectory | xr.Dataset, directory: Path) -> tuple[list[Path], str]:
     """Draws what a run did, where its result is written already; the files, and what went wrong, if anything did."""
     from jmbs.io import PLOT_FOLDER
     from jmbs.visualise import plot_trajectory
 
     try:
-        return plot_trajectory(trajectory, directory / PLOT_FOLDER), ""
+        return plot_trajectory(result, directory / PLOT_FOLDER), ""
     except Exception as error:  # of anything that draws: the result must not be lost for it
         return sorted((directory / PLOT_FOLDER).glob("*.png")), f"{type(error).__name__}: {error}"
 

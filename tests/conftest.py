@@ -6,6 +6,7 @@ Array shapes in annotations are checked on demand: `pytest --jaxtyping-packages=
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import shutil
@@ -16,6 +17,8 @@ from typing import Any
 
 # Read when matplotlib is first imported, which a test module may do at collection.
 os.environ["MPLBACKEND"] = "Agg"
+# Read when numpy is first imported: threads that wait for small matrices take the cores from the other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # All workers share what they compile, and so does what one compiles again after `jax.clear_caches`.
 CACHE = "JAX_COMPILATION_CACHE_DIR"
@@ -37,12 +40,35 @@ ask_for_quick_compiling()
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest -m slow --order-files-by "$(git rev-parse HEAD)"`: other files come first for other commits."""
+    parser.addoption("--order-files-by", metavar="TEXT", help="run files in an order that follows from this text")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where time does not suffice for all files, those that run differ by what is given, such as a commit."""
+    text = config.getoption("--order-files-by")
+    if text is not None:
+        items.sort(key=lambda item: place_in_order(text, item.nodeid.partition("::")[0]))
+
+
+def place_in_order(text: str, file: str) -> str:
+    """What a file is sorted by: without order, and the same in every process."""
+    return hashlib.sha256(f"{text} {file}".encode()).hexdigest()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Fast tests are small programs that run once: optimising their machine code takes longer than running them.
 
     Slow ones, and what tests start as programs of their own, are compiled as users' programs are.
     """
     jax.config.update("jax_disable_most_optimizations", config.option.markexpr == "not slow")
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays until the end, so that later garbage collections need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:

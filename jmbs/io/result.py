@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -20,6 +20,9 @@ from jmbs.errors import ModelError
 from jmbs.files import reason, remove_stale, replacing, write_text
 from jmbs.io.summary import summarise
 from jmbs.simulation import Trajectory
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 RESULT_FILE = "result.nc"
 SUMMARY_FILE = "summary.json"
@@ -153,15 +156,17 @@ def write_result(
     wall_time: float | None = None,
     compile_time: float | None = None,
     force: bool = False,
+    dataset: xr.Dataset | None = None,
 ) -> dict[str, Any]:
     """Write `result.nc` and `summary.json` into `directory`, which is created, and return the summary.
 
     Each file is written under a temporary name and then renamed, so a reader never meets half of one. `wall_time`
-    and `compile_time` are in seconds. Raises `ResultFolderError` (a `ModelError`) when a result is there and `force`
-    is not given, or another run is writing there.
+    and `compile_time` are in seconds; `dataset` is `trajectory.to_xarray()`, for callers that need it too. Raises
+    `ResultFolderError` (a `ModelError`) when a result is there and `force` is not given, or another run is writing
+    there.
     """
     directory = Path(directory)
-    dataset = trajectory.to_xarray()
+    dataset = trajectory.to_xarray() if dataset is None else dataset
     summary = summarise(trajectory, wall_time, compile_time)
     text = json.dumps(_json_ready(summary), indent=2, allow_nan=False) + "\n"
     # xarray would mark missing values with a fill value; NaN says the same without another convention.

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jmbs.arrays import is_traced
+from jmbs.compiler import as_one_program
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import JointCoordinates
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
@@ -157,7 +158,7 @@ class Trajectory(eqx.Module):
             number = np.asarray(i)
             if number.dtype.kind not in "iu" or np.any((number < -count) | (number >= count)):
                 raise ModelError("state", f"sample {i!r}", f"a whole number from {-count} to {count - 1}")
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[(slice(None),) * axis + (i,)], self.saved)
+        return _picked(self.saved, axis, i if is_traced(i) else np.asarray(i))
 
     @property
     def event(self) -> Trajectory:
@@ -181,6 +182,11 @@ class Trajectory(eqx.Module):
         Empty if there are none, and without audit. Raises `ModelError` for traced arrays.
         """
         return broken_laws(self)
+
+
+@as_one_program
+def _picked(saved: State, axis: int, i: Int[Array, ""]) -> State:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[(slice(None),) * axis + (i,)], saved)
 
 
 def continuous_quaternions(q: Float[Array, "T *n 4"]) -> Float[Array, "T *n 4"]:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogFormatter
 
 if TYPE_CHECKING:
     import xarray as xr
 
 WIDTH = 10.0  # inches
+LEFT, BOTTOM, EDGE = 0.95, 0.5, 0.1
+"""Inches: of labels beside and below axes, and at the other edges."""
+TITLE = 0.3
+"""Inches that a line above axes takes."""
 RESOLUTION = 130  # dots per inch
 
 
@@ -22,6 +26,34 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
     """An empty figure, by default of the common width; inches."""
     # The object interface: no windows, no global state, safe in threads.
     return Figure(figsize=(width, height), dpi=RESOLUTION, layout="constrained")
+
+
+def stacked_figure(height: float) -> Figure:
+    """An empty figure of the common width for axes one above the other, which `arrange` places."""
+    return Figure(figsize=(WIDTH, height), dpi=RESOLUTION)
+
+
+def arrange(part: Figure | SubFigure, lines: int, gap: float = 0.1, beyond: float = 0.01) -> None:
+    """Places axes that stand one above the other, with their legends, which begin to the right of them.
+
+    By margins that are known: a layout of matplotlib's measures every label twice, which takes half as long again as
+    to draw them.
+
+    **Arguments:** `lines`: of text above the first axes. `gap`: inches between axes. `beyond`: where legends begin, in
+    widths of the axes.
+    """
+    width, height = (size / part.dpi for size in part.bbox.size)
+    legends = [legend for legend in (*part.legends, *(ax.get_legend() for ax in part.axes)) if legend is not None]
+    if legends:
+        renderer = FigureCanvasAgg(part.figure).get_renderer()
+        width_of_legends = max(legend.get_window_extent(renderer).width for legend in legends) / part.dpi
+        across = max((width - LEFT - EDGE - width_of_legends) / (1 + beyond), width / 4)
+    else:
+        across = width - LEFT - EDGE
+    count = len({ax.get_subplotspec() for ax in part.axes})
+    bottom, top = BOTTOM / height, 1 - (EDGE + TITLE * lines) / height
+    each = ((top - bottom) * height - gap * (count - 1)) / count
+    part.subplots_adjust(left=LEFT / width, right=(LEFT + across) / width, bottom=bottom, top=top, hspace=gap / each)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -43,7 +75,8 @@ def headline(figure: Figure, dataset: xr.Dataset) -> None:
     text = str(dataset.attrs.get("name", ""))
     if np.isfinite(failure):
         text += f" - failed at t = {failure:.6g} s ({dataset.attrs.get('status_name', 'unknown')})"
-    figure.suptitle(text, fontsize=11, color="crimson" if np.isfinite(failure) else "black")
+    place = {"y": 1 - EDGE / figure.get_figheight()} if figure.get_layout_engine() is None else {}
+    figure.suptitle(text, fontsize=11, **place, color="crimson" if np.isfinite(failure) else "black")
 
 
 def finish_axes(ax: Axes, dataset: xr.Dataset, label: str) -> None:

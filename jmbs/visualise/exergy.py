@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jmbs.visualise.canvas import finish_axes, headline, new_figure
+from jmbs.visualise.canvas import EDGE, TITLE, arrange, finish_axes, headline, stacked_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +47,7 @@ def exergy_figure(dataset: xr.Dataset) -> Figure | None:
     if "destroyed" not in dataset or "stored" not in dataset or not _largest(dataset.destroyed.values):
         return None
     temperatures = [str(name) for name in dataset if str(name).startswith("temperature_")]
-    figure = new_figure(4.6 + (2.1 if temperatures else 0.0))
+    figure = stacked_figure(4.6 + (2.1 if temperatures else 0.0))
     panels = figure.subplots(2, 1, sharex=True, height_ratios=[4.6, 2.1]) if temperatures else [figure.subplots()]
     ax = panels[0]
     shares = _grouped([*_destroyed(dataset), *_stored(dataset)])
@@ -62,6 +62,7 @@ def exergy_figure(dataset: xr.Dataset) -> Figure | None:
     if temperatures:
         _draw_temperatures(panels[1], dataset, temperatures)
     panels[-1].set_xlabel("time (s)", fontsize=8)
+    arrange(figure, 2, TITLE + EDGE)
     headline(figure, dataset)
     return figure
 

@@ -15,7 +15,7 @@ from jmbs.errors import ModelError
 from jmbs.files import replacing
 from jmbs.simulation import Trajectory
 from jmbs.visualise.by_path import Line, Panel, panels_by_path
-from jmbs.visualise.canvas import finish_axes, headline, log_scale, new_figure, save
+from jmbs.visualise.canvas import EDGE, TITLE, arrange, finish_axes, headline, log_scale, save, stacked_figure
 from jmbs.visualise.exergy import exergy_figure
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PANEL_HEIGHT = 2.1
 MOST_LINES = 40  # in one panel; beyond, lines cannot be told apart, and the legend says what is left out
 LEGEND_ROWS = 20
+BEYOND_RIGHT_AXIS = 1.12
+"""Where legends begin beside axes with labels on their right, in widths of the axes."""
 
 
 DRAWABLE = 1e100
@@ -91,11 +93,13 @@ def _figure(dataset: xr.Dataset, groups: list[tuple[str, list[Panel]]]) -> Figur
     if not groups:
         return None
     # A legend sets a least height, for a figure is laid out around it.
-    heights = [max(PANEL_HEIGHT * len(panels), 0.5 + 0.17 * _legend_rows(panels)) for _, panels in groups]
-    figure = new_figure(sum(heights) + 0.4)
+    heights = [max(PANEL_HEIGHT * len(panels), 1.0 + 0.17 * _legend_rows(panels)) for _, panels in groups]
+    heights[0] += TITLE  # of the figure
+    figure = stacked_figure(sum(heights))
     parts = figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)
-    for part, (title, panels) in zip(parts[:, 0], groups, strict=True):
-        part.suptitle(title, fontsize=10)
+    for number, (part, (title, panels)) in enumerate(zip(parts[:, 0], groups, strict=True)):
+        above = 2 if number == 0 else 1  # lines of text, the first of them the figure's
+        part.suptitle(title, fontsize=10, y=1 - (EDGE + TITLE * (above - 1)) / heights[number])
         axes = part.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         shared = all([line.name for line in lines] == [line.name for line in panels[0][1]] for _, lines in panels)
         for ax, (label, lines) in zip(axes, panels, strict=True):
@@ -106,6 +110,7 @@ def _figure(dataset: xr.Dataset, groups: list[tuple[str, list[Panel]]]) -> Figur
         if shared:
             _side_legend(part, axes[0], len(panels[0][1]))
         axes[-1].set_xlabel("time (s)", fontsize=8)
+        arrange(part, above)
     headline(figure, dataset)
     return figure
 
@@ -114,7 +119,7 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
     """Energies; entropy produced with the exergy it destroyed; the magnitude of the first-law residual."""
     if "total" not in dataset:
         return None
-    figure = new_figure(3.2 * 3 + 0.4)
+    figure = stacked_figure(3.2 * 3 + 0.4)
     energies, second_law, first_law = figure.subplots(3, 1, sharex=True)
 
     names = ("kinetic", "potential", "total", "supplied", "dissipated")
@@ -137,7 +142,14 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
     for ax, others in ((energies, []), (second_law, entropy.lines[:1]), (first_law, [])):
         handles = [line for line in (*ax.lines, *others) if not str(line.get_label()).startswith("_")]
         if handles:
-            ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.08, 1.0), fontsize=8, borderaxespad=0.0)
+            ax.legend(
+                handles=handles,
+                loc="upper left",
+                bbox_to_anchor=(BEYOND_RIGHT_AXIS, 1.0),
+                fontsize=8,
+                borderaxespad=0.0,
+            )
+    arrange(figure, 2, TITLE + EDGE, BEYOND_RIGHT_AXIS - 1)
     headline(figure, dataset)
     return figure
 
@@ -152,13 +164,14 @@ def constraint_figure(dataset: xr.Dataset) -> Figure | None:
     count = max(map(len, lines.values()))
     if not count:
         return None
-    figure = new_figure(max(3.2 * 2, 0.5 + 0.17 * min(count, LEGEND_ROWS)) + 0.4)
+    figure = stacked_figure(max(3.2 * 2, 1.0 + 0.17 * min(count, LEGEND_ROWS)) + 0.4)
     axes = figure.subplots(2, 1, sharex=True)
     for ax, (field, label) in zip(axes, panels, strict=True):
         _draw_magnitudes(ax, dataset, lines[field], label)
     axes[0].set_title("Constraint residuals: position above, velocity below", fontsize=10)
     axes[1].set_xlabel("time (s)", fontsize=8)
     _side_legend(figure, axes[0], count)
+    arrange(figure, 2)
     headline(figure, dataset)
     return figure
 
@@ -257,4 +270,10 @@ def _side_legend(part: Figure | SubFigure, ax: Axes, count: int) -> None:
     title = f"{count - MOST_LINES} more not drawn" if count > MOST_LINES else None
     columns = -(-len(handles) // LEGEND_ROWS)
     if handles:
-        part.legend(handles, names, loc="outside right upper", fontsize=8, title=title, title_fontsize=8, ncols=columns)
+        place = {
+            "loc": "upper left",
+            "bbox_to_anchor": (1.01, 1.0),
+            "bbox_transform": ax.transAxes,
+            "borderaxespad": 0.0,
+        }
+        part.legend(handles, names, fontsize=8, title=title, title_fontsize=8, ncols=columns, **place)

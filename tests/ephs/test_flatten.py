@@ -150,16 +150,16 @@ def evaluate(built, rename=lambda path: path):
 
     @quick_jit
     @eqx.filter_vmap(in_axes=(None, 0))
-    def at(dae, key):
-        keys = jax.random.split(key, len(names))
-        state = {n: spaces[n].exp(jax.random.normal(k, (spaces[n].dim,))) for n, k in zip(names, keys, strict=True)}
+    def at(dae, steps):
+        state = {name: spaces[name].exp(step) for name, step in steps.items()}
         x = tuple(jnp.stack([state[n] for n in block.junctions]) for block in dae.plan.blocks)
         rates = dae.rates(0.0, x)
         select = lambda vector: [vector[dae.plan.slots[n]] for n in names]  # noqa: E731
         energies = dict(zip(map(rename, dae.plan.storages), dae.energies(x), strict=True))
         return select(rates.velocity), select(rates.efforts), dae.closures(x), rates.power, energies
 
-    return at(dae, jax.random.split(jax.random.key(1), SAMPLES))
+    rng = np.random.default_rng(1)
+    return at(dae, {name: rng.normal(size=(SAMPLES, spaces[name].dim)) for name in names})
 
 
 def assert_equal(one, other):

@@ -6,9 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import quick_jit
 
 from jmbs.jaxext import entries_across, entries_at, sums_at
 
+RANDOM = np.random.default_rng(0)
 PLACES = {
     "all": np.arange(5),
     "some that follow each other": np.array([1, 2, 3]),
@@ -22,24 +24,22 @@ PLACES = {
 @pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("shape", [(5,), (5, 2, 3)], ids=str)
 def test_entries_are_looked_up(at, shape):
-    x = jax.random.normal(jax.random.key(0), shape)
-    changes = jax.random.normal(jax.random.key(1), (2, *shape))
-    weights = jax.random.normal(jax.random.key(2), x[at].shape)
-    np.testing.assert_array_equal(entries_at(x, at), x[at])
-    np.testing.assert_array_equal(jax.vmap(lambda x: entries_at(x, at))(changes), changes[:, at])
-    np.testing.assert_array_equal(
-        jax.vmap(lambda x: entries_at(x, at), -1, -1)(jnp.moveaxis(changes, 0, -1)).T,
-        jnp.moveaxis(changes[:, at], 0, -1).T,
-    )
-    np.testing.assert_array_equal(jax.jvp(lambda x: entries_at(x, at), (x,), (changes[0],))[1], changes[0][at])
-    wanted = jax.grad(lambda x: jnp.vdot(x[at], weights))(x)
-    np.testing.assert_allclose(jax.grad(lambda x: jnp.vdot(entries_at(x, at), weights))(x), wanted, atol=1e-15)
-    squares = lambda look: lambda x: jnp.vdot(look(x) ** 3, weights)  # noqa: E731
-    found, wanted = (
-        jax.jvp(jax.vmap(jax.grad(squares(look))), (changes,), (changes[::-1],))[1]
-        for look in (lambda x: entries_at(x, at), lambda x: x[at])
-    )
-    np.testing.assert_allclose(found, wanted, atol=1e-14)
+    x, changes = jnp.asarray(RANDOM.normal(size=shape)), jnp.asarray(RANDOM.normal(size=(2, *shape)))
+    weights = RANDOM.normal(size=np.empty(shape)[at].shape)
+
+    def in_every_mode(look):
+        along_last = jax.vmap(look, -1, -1)(jnp.moveaxis(changes, 0, -1)).T
+        gradient = jax.grad(lambda x: jnp.vdot(look(x), weights))(x)
+        cubes = jax.vmap(jax.grad(lambda x: jnp.vdot(look(x) ** 3, weights)))
+        second = jax.jvp(cubes, (changes,), (changes[::-1],))[1]
+        return look(x), jax.vmap(look)(changes), along_last, *jax.jvp(look, (x,), (changes[0],)), gradient, second
+
+    both = quick_jit(lambda: (in_every_mode(lambda x: entries_at(x, at)), in_every_mode(lambda x: x[at])))
+    *same, gradient, second = zip(*both(), strict=True)
+    for found, wanted in same:
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(*gradient, atol=1e-15)
+    np.testing.assert_allclose(*second, atol=1e-14)
 
 
 SUMS = {
@@ -52,17 +52,17 @@ SUMS = {
 
 @pytest.mark.parametrize("at", SUMS.values(), ids=SUMS)
 def test_sums_go_to_their_places(at):
-    x, weights = jax.random.normal(jax.random.key(0), (6, 2)), jax.random.normal(jax.random.key(1), (4, 2))
+    x, weights = jnp.asarray(RANDOM.normal(size=(6, 2))), RANDOM.normal(size=(4, 2))
+
+    def in_every_mode(sums):
+        along_last = jax.vmap(sums, -1, -1)(jnp.stack([x, 2 * x], -1))
+        cubes = lambda x: jnp.vdot(sums(x) ** 3, weights)  # noqa: E731
+        return sums(x), along_last, jax.grad(cubes)(x), jax.hessian(cubes)(x)
+
     scattered = lambda x: jnp.zeros((4, 2)).at[at[at >= 0]].add(x[at >= 0])  # noqa: E731
-    ours = lambda x: sums_at(x, at, 4)  # noqa: E731
-    np.testing.assert_allclose(ours(x), scattered(x), atol=1e-15)
-    many = jnp.stack([x, 2 * x], -1)
-    np.testing.assert_allclose(jax.vmap(ours, -1, -1)(many)[..., 1], 2 * scattered(x), atol=1e-15)
-    found, wanted = (jax.grad(lambda x, f=f: jnp.vdot(f(x) ** 3, weights)) for f in (ours, scattered))
-    np.testing.assert_allclose(found(x), wanted(x), atol=1e-14)
-    np.testing.assert_allclose(
-        jax.hessian(lambda x: jnp.vdot(ours(x) ** 3, weights))(x), jax.jacfwd(wanted)(x), atol=1e-14
-    )
+    both = quick_jit(lambda: (in_every_mode(lambda x: sums_at(x, at, 4)), in_every_mode(scattered)))
+    for found, wanted in zip(*both(), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-14)
 
 
 def test_a_derivative_of_a_sum_is_as_long_as_the_sum():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from library.random_states import THETA0, assert_close, normal, sampled, states
+from library.random_states import THETA0, assert_close, normal, other, sampled, states, uniform
 
 from jmbs.ephs import ENTROPY, Efforts, Role, role
 
@@ -19,9 +18,9 @@ def assert_second_law(component):
     def sample(key):
         efforts = {}
         for i, (name, port) in enumerate(ports.items()):
-            k = jax.random.fold_in(key, i)
+            k = other(key, i)
             # 40 K to 540 K at thermal ports, where the effort is the difference to the environment.
-            heat = 250.0 * jax.random.uniform(k, (1,), minval=-1.0)
+            heat = 250.0 * (2.0 * uniform(k, 1) - 1.0)
             efforts[name] = heat if name in thermal else normal(k, port.dim)
         M = component.onsager({}, Efforts(efforts, jnp.asarray(THETA0)))
         energy = jnp.concatenate([e + THETA0 if n in thermal else e for n, e in efforts.items()])

@@ -16,6 +16,7 @@ from library.random_states import (
     by_name,
     element,
     normal,
+    other,
     sampled,
     states,
 )
@@ -73,7 +74,7 @@ def test_the_coupling_hands_efforts_across():
 @by_group
 def test_lie_poisson_is_the_coadjoint_action(group):
     def sample(key):
-        a, b = jax.random.split(key)
+        a, b = (other(key, i) for i in range(2))
         u, p = normal(a, 6), normal(b, 6)
         J, _ = LiePoisson(group).structure({"p": p})
         w_p, v_p, w, v = p[:3], p[3:], u[:3], u[3:]
@@ -93,7 +94,7 @@ def test_the_constraint_is_the_rate_of_the_joint_kinematics(motion):
     group, component = motion.group, HolonomicConstraint(motion)
 
     def sample(key):
-        k1, k2, k3, k4 = jax.random.split(key, 4)
+        k1, k2, k3, k4 = (other(key, i) for i in range(4))
         q1, q_r, u1, u_r = element(k1, SE3), element(k2, group), normal(k3, 6), normal(k4, group.dim)
         moved = lambda q1, q_r: SE3.compose(q1, motion.inclusion(q_r))  # noqa: E731
         q2, rate = jax.jvp(moved, (q1, q_r), (SE3.lift(q1, u1), group.lift(q_r, u_r)))
@@ -110,7 +111,7 @@ def test_an_offset_gives_the_twist_of_the_joint_frame(group):
     assert role(offset) is Role.TRANSFORMER
 
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         # The joint frame's pose is composed in SE(3), whatever the group of the body.
         frame = lambda q: SE3.compose(q, offset.frame)  # noqa: E731
         joint_frame, rate = jax.jvp(frame, (q,), (group.lift(q, u),))
@@ -142,7 +143,7 @@ def test_the_line_of_action_against_finite_differences(groups):
     assert [name for name, port in line.ports.items() if port.power] == [f"p_{q[-1]}" for q, _ in ends] + ["p_l"]
 
     def sample(key):
-        x = {q: element(jax.random.fold_in(key, i), group) for i, (q, group) in enumerate(ends)}
+        x = {q: element(other(key, i), group) for i, (q, group) in enumerate(ends)}
 
         def length(step):
             parts = jnp.split(step, len(ends))
@@ -195,7 +196,7 @@ def test_the_power_of_a_load_is_force_times_velocity_of_its_point(group, frame):
     load = PointLoad(point, ConstantFlow(force), ConstantFlow(torque), "b", frame, group)
 
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         velocity, angular = motion_of_a_point(group, q, u, point)
         axes = q[:, :3] if frame == "body" else jnp.eye(3)
         return load.flow(0.0, View(q, u)) @ u, (axes @ force) @ velocity + (axes @ torque) @ angular
@@ -213,7 +214,7 @@ def test_the_power_of_a_users_force(group):
     drive = UserForce(wrench, "b", group)
 
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         velocity, angular = motion_of_a_point(group, q, u, jnp.zeros(3))
         twist = jnp.concatenate([q[:, :3].T @ angular, q[:, :3].T @ velocity])
         return drive.flow(0.5, View(q, u)) @ u, wrench(0.5, q, twist) @ twist

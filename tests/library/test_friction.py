@@ -6,12 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from library.random_states import (
-    THETA0,
-    assert_close,
-    normal,
-    sampled,
-)
+from library.random_states import THETA0, assert_close, normal, sampled, uniform
 from quick import quick_jit
 
 from jmbs.ephs import Efforts, Quantity, Role, role
@@ -55,7 +50,7 @@ def test_an_onsager_structure_obeys_both_laws(name):
     k = component.momentum.space.dim
 
     def sample(key):
-        u, theta = 0.5 * normal(key, k), THETA0 + 80.0 * jax.random.uniform(key) - 20.0
+        u, theta = 0.5 * normal(key, k), THETA0 + 80.0 * uniform(key) - 20.0
         mu, heat_flow, M = force(component, u, theta)
         conserved = M @ jnp.concatenate([u, theta[None]])
         return M - M.T, jnp.linalg.eigvalsh(M), conserved, mu @ u + theta * heat_flow, -heat_flow, mu @ u / theta

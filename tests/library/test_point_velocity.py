@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-from library.random_states import assert_close, by_group, element, normal
+from library.random_states import KEYS, assert_close, by_group, element, normal
 
 from jmbs.ephs import validate_component
 from jmbs.library.mechanics.point_velocity import PointVelocity
@@ -20,7 +20,7 @@ AXES = {"world": PointVelocity(POINT).axes, "plane": ((1, 0, 0), (0, 1, 0)), "sl
 def test_it_is_the_rate_of_the_position(group, axes):
     box = PointVelocity(POINT, axes, group)
     validate_component("point", box)
-    q, u = element(jax.random.key(1), group), normal(jax.random.key(2), 6)
+    q, u = element(KEYS[0], group), normal(KEYS[1], 6)
     position = lambda q: q[:, :3] @ POINT + q[:, 3]  # noqa: E731
     _, rate = jax.jvp(position, (q,), (group.lift(q, u),))
     assert_close(box.ratio({"q": q}) @ u, jnp.array(axes, float) @ rate)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from library.laws import assert_dirac
-from library.random_states import GROUPS, KEYS, assert_close, by_group, gradient, normal, sampled
+from library.random_states import GROUPS, KEYS, assert_close, by_group, gradient, normal, other, sampled
 from quick import quick_jit
 
 from jmbs import Mechanism
@@ -42,7 +42,7 @@ def test_the_structures_are_skew(group, iota):
 @by_group
 def test_the_gyroscopic_term_is_the_projected_coadjoint_action(group):
     def sample(key):
-        w, p = normal(key, 5), normal(jax.random.fold_in(key, 1), 5)
+        w, p = normal(key, 5), normal(other(key, 1), 5)
         J, _ = ReducedLiePoisson(ROD, group).structure({"p": p})
         return J @ w + ROD.T @ group.ad_dual(ROD @ w, ROD @ p)
 

@@ -74,7 +74,7 @@ VANISHING = {
 }
 
 
-@pytest.mark.parametrize("name", VANISHING)
+@pytest.mark.parametrize("name", [pytest.param("a branch point", marks=pytest.mark.slow), "a row of zeros"])
 def test_rows_that_vanish_are_reported(name):
     """They were not: each keeps its direction, of which the rank is taken."""
     rows, zeta, w = VANISHING[name]

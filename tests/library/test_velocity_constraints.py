@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from library.random_states import GROUPS, KEYS, assert_close, by_group, element, normal, sampled, states
+from library.random_states import GROUPS, KEYS, assert_close, by_group, element, normal, other, sampled, states
 from quick import quick_jit
 
 from jmbs import Mechanism, load
@@ -41,7 +41,7 @@ def test_a_row_is_the_negative_velocity_of_the_point(group, frame):
     component = NoSlide(POINT, DIRECTION, None, frame, group)
 
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         along = unit(DIRECTION) if frame == "world" else q[:, :3] @ unit(DIRECTION)
         _, C = component.structure({"q": q})
         return C @ u + along @ rate_of(lambda q: q[:, :3] @ POINT + q[:, 3], group, q, u)
@@ -55,7 +55,7 @@ def test_a_surface_adds_its_velocity_at_the_point(group, frame):
     at_rest, moving = (NoSlide(POINT, DIRECTION, origin, frame, group) for origin in (None, ORIGIN))
 
     def sample(key):
-        q, u, twist = element(key, group), normal(KEYS[1], 6), normal(jax.random.fold_in(key, 1), 6)
+        q, u, twist = element(key, group), normal(KEYS[1], 6), normal(other(key, 1), 6)
         along = unit(DIRECTION) if frame == "world" else q[:, :3] @ unit(DIRECTION)
         x = q[:, :3] @ POINT + q[:, 3]
         surface = along @ (twist[3:] + jnp.cross(twist[:3], x - ORIGIN))
@@ -69,7 +69,7 @@ def test_a_surface_adds_its_velocity_at_the_point(group, frame):
 @by_roller
 def test_the_contact_row_is_the_rate_of_the_height(group, roller):
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         _, C = Contact(roller, group).structure({"q": q})
         return C @ u + rate_of(roller.height, group, q, u)
 
@@ -84,14 +84,14 @@ def test_the_contact_is_the_lowest_point(roller):
     def sample(key):
         R = element(key, SE3)[:, :3]
         contact = R @ roller.contact(R)
-        x, off = normal(jax.random.fold_in(key, 1), 3), 0.0
+        x, off = normal(other(key, 1), 3), 0.0
         if roller.axis is not None:
             axis = R @ unit(roller.axis)
             x = x - (x @ axis) * axis
             off = contact @ axis
-        other = RADIUS * unit(x)
+        lower = RADIUS * unit(x)
         height = roller.height(pose(R, ORIGIN - contact))
-        return n @ (other - contact), off, jnp.linalg.norm(contact) - RADIUS, height
+        return n @ (lower - contact), off, jnp.linalg.norm(contact) - RADIUS, height
 
     above, *zeros = sampled(sample)
     assert np.all(above > 0)
@@ -103,7 +103,7 @@ def test_the_contact_is_the_lowest_point(roller):
 @by_roller
 def test_the_slip_is_the_velocity_of_the_touching_point_in_the_plane(group, roller):
     def sample(key):
-        q, u, twist = element(key, group), normal(KEYS[1], 6), normal(jax.random.fold_in(key, 1), 6)
+        q, u, twist = element(key, group), normal(KEYS[1], 6), normal(other(key, 1), 6)
         contact = roller.contact(q[:, :3])
         x = q[:, :3] @ contact + q[:, 3]
         velocity = rate_of(lambda q: q[:, :3] @ contact + q[:, 3], group, q, u)
@@ -123,7 +123,7 @@ def test_the_row_of_perpendicular_directions_is_the_rate_of_the_sine(group):
     component = Perpendicular(DIRECTION, NORMAL, group)
 
     def sample(key):
-        q, u = element(key, group), normal(jax.random.fold_in(key, 1), 6)
+        q, u = element(key, group), normal(other(key, 1), 6)
         _, C = component.structure({"q": q})
         sine = unit(NORMAL) @ q[:, :3] @ unit(DIRECTION)
         return C @ u + rate_of(component.sine, group, q, u), component.sine(q) - sine
@@ -149,7 +149,7 @@ def test_constraints_conserve_power(name):
     def sample(key):
         J, C = constraint.structure(states(constraint, key))
         assert J is None
-        e, multipliers = normal(key, n), normal(jax.random.fold_in(key, 1), C.shape[0])
+        e, multipliers = normal(key, n), normal(other(key, 1), C.shape[0])
         e = e - jnp.linalg.pinv(C) @ (C @ e)
         return e @ (C.T @ multipliers)
 

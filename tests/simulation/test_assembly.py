@@ -168,6 +168,7 @@ def test_coordinates_that_contradict_each_other_are_named():
     assert "one of initial/joints/A/q, initial/joints/D/q left out, or given as a guess" in message
 
 
+@pytest.mark.slow
 def test_a_rate_that_a_loop_does_not_allow_is_named():
     mechanism = four_bar(A=[1.0])
     mechanism.set_initial(joints={"A": {"v": [1.0]}, "D": {"v": [5.0]}})
@@ -176,6 +177,7 @@ def test_a_rate_that_a_loop_does_not_allow_is_named():
         assembled(mechanism)
 
 
+@pytest.mark.slow
 def test_drives_that_contradict_each_other_are_named():
     """A joint alone was reported that misses."""
     mechanism = four_bar(A=[1.0])

@@ -32,6 +32,16 @@ def ended(model, state):
     return jmbs.simulate(model, state, until={"hinge": 0.0}, **TIMES, **WAYS["fixed"])
 
 
+def test_the_event_is_read_by_one_program(ended):
+    """Operation by operation it was dozens."""
+    compiled = []
+    listen = lambda event, duration, **more: compiled.append(event)  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    assert ended.event.q["hinge"].shape == (1,)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert sum(event.endswith("backend_compile_duration") for event in compiled) <= 3
+
+
 def test_a_run_ends_at_the_first_crossing(ended, model, state):
     """The sample there is that of a run which was told to end then; what comes after is not there."""
     assert status_name(ended.status) == "ended_at_event" and is_successful(ended.status)

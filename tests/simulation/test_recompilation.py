@@ -15,7 +15,7 @@ from jmbs.lie import SO3
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 TIMES = {"t1": 0.03, "save_every": 0.01}
-METHODS = {"adaptive": {"tolerance": 1e-4}, "fixed": {"solver": "rk4", "dt": 0.005}}
+METHODS = {"adaptive": {"tolerance": 1e-4}, "fixed": {"solver": "rk4", "dt": 0.005, "audit": False}}
 
 
 @pytest.fixture

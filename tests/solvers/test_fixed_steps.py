@@ -43,12 +43,14 @@ def velocities(model, state):
 
 @functools.cache
 def figures(adjoint: str, method: str):
-    """Angles, their derivative forwards, and that of the last one backwards."""
+    """Angles, their derivative forwards, and that of the last one backwards, which diffrax's need not be."""
     run = angle(diffrax.DirectAdjoint() if adjoint == "diffrax" else adjoint, method)
 
     @jax.jit
     def all_of(factor):
         forward = jax.jvp(run, (factor,), (jnp.ones_like(factor),))
+        if adjoint == "diffrax":
+            return forward
         return *forward, jax.grad(lambda f: run(f)[-1])(factor)
 
     return all_of(jnp.asarray(1.0))
@@ -58,7 +60,7 @@ def figures(adjoint: str, method: str):
 @pytest.mark.parametrize("adjoint", [pytest.param("direct", marks=pytest.mark.slow), "checkpoint"])
 def test_values_and_derivatives_are_those_of_diffrax(adjoint: str, method: str):
     found, wanted = figures(adjoint, method), figures("diffrax", method)
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(found[:2], wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
     np.testing.assert_allclose(found[1][-1], found[2], rtol=1e-11)
 
@@ -127,7 +129,7 @@ def angle_after(most):
 
 def test_forward_derivatives_take_the_steps_that_are_asked_for_as_an_argument():
     """17 steps, the first 7 of which come to two of the saved times; the most differs by member of a batch."""
-    whole, slopes = figures("direct", "rk4")[:2]
+    whole, slopes = figures("checkpoint", "rk4")[:2]
     factor, one = jnp.asarray(1.0), jnp.asarray(1.0)
     found = jax.jit(jax.vmap(lambda most: jax.jvp(angle_after(most), (factor,), (one,))))(jnp.array([17, 7, 100]))
     for member, known in enumerate([3, 2, 3]):
@@ -135,4 +137,4 @@ def test_forward_derivatives_take_the_steps_that_are_asked_for_as_an_argument():
             np.testing.assert_allclose(values[member, :known], wanted[:known], rtol=1e-12)
         assert np.isnan(found[0][member, known:]).all()
     with pytest.raises(ModelError, match="reverse-mode"):
-        jax.grad(lambda factor: angle_after(17)(factor)[-1])(factor)
+        jax.eval_shape(jax.grad(lambda factor: angle_after(17)(factor)[-1]), factor)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from io_result.synthetic import chain_trajectory, failed, pair_trajectory, without_audit
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from jmbs.errors import ModelError
 from jmbs.io.result import write_result
-from jmbs.visualise.plots import MOST_LINES, constraint_figure, motion_figure, plot_trajectory
+from jmbs.visualise.plots import MOST_LINES, account_figure, constraint_figure, motion_figure, plot_trajectory
 
 NAMES = ["trajectories.png", "energies.png", "constraints.png"]
 
@@ -34,6 +35,16 @@ def test_three_pictures_with_content(make, tmp_path):
     assert [path.name for path in drawn] == NAMES
     for path in drawn:
         assert ink(path) > 0.01
+
+
+@pytest.mark.parametrize("draw", [motion_figure, account_figure, constraint_figure])
+def test_nothing_reaches_beyond_the_picture(draw):
+    """Labels, titles and legends of twenty bodies."""
+    figure = draw(chain_trajectory(20, count=5).to_xarray())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    box, (width, height) = figure.get_tightbbox(canvas.get_renderer()), figure.get_size_inches()
+    assert 0 <= box.x0 < box.x1 <= width and 0 <= box.y0 < box.y1 <= height
 
 
 def test_a_result_file_draws_the_same_pictures(tmp_path):

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from jmbs.compiler import as_one_program
 from jmbs.ephs import Efforts, Role, System, role
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks, parts
@@ -70,8 +72,8 @@ def turns_inertialess(mechanism: Mechanism, spec: JointSpec) -> bool:
 
 
 def _samples(space: Any) -> list[Any]:
-    keys = jax.random.split(jax.random.key(0), SAMPLES)
-    return [space.exp(0.7 * jax.random.normal(key, (space.dim,))) for key in keys]
+    steps = 0.7 * np.random.default_rng(0).normal(size=(SAMPLES, space.dim))
+    return [space.exp(jnp.asarray(step, jnp.result_type(float))) for step in steps]
 
 
 def _what(body: BodySpec) -> str:
@@ -122,8 +124,7 @@ def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
     group, forces = motion.group, {}
     potential, friction = parts.joint_potential(motion, spec), parts.joint_friction(motion, spec)
     if isinstance(potential, JointPotential):
-        energy = lambda step: potential.energy({"q_r": q + group.lift(q, step)})  # noqa: E731
-        forces["spring"] = np.asarray(jax.grad(energy)(jnp.zeros(group.dim)))[None]
+        forces["spring"] = np.asarray(_spring_force(potential, q))[None]
     if spec.friction is not None:
         k = group.dim
         efforts = {"p_r": jnp.linspace(0.5, 1.5, k), "s": jnp.zeros(1)}
@@ -134,6 +135,13 @@ def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
         rows = spec.actuation.values if isinstance(spec.actuation, TableSpec) else spec.actuation
         forces["actuation"] = np.atleast_2d(rows)
     return forces
+
+
+@as_one_program
+def _spring_force(potential: JointPotential, q: Array) -> Array:
+    group = potential.group
+    energy = lambda step: potential.energy({"q_r": q + group.lift(q, step)})  # noqa: E731
+    return jax.grad(energy)(jnp.zeros(group.dim))
 
 
 def _check_constraint(mechanism: Mechanism, spec, body: BodySpec) -> None:
@@ -186,10 +194,9 @@ def _check_point(path: str, body: BodySpec, point: np.ndarray) -> None:
 
 def _check_force(path: str, body: BodySpec, wrench: Any) -> None:
     """Looks at a user's wrench in a few states."""
-    keys = jax.random.split(jax.random.key(1), SAMPLES)
-    for number, (pose, key) in enumerate(zip(_samples(SE3), keys, strict=True)):
-        velocity = jax.random.normal(key, (6,))
-        value = np.asarray(wrench(jnp.asarray(0.3 * number), pose, velocity))
+    velocities = np.random.default_rng(1).normal(size=(SAMPLES, 6))
+    for number, (pose, velocity) in enumerate(zip(_samples(SE3), velocities, strict=True)):
+        value = np.asarray(wrench(jnp.asarray(0.3 * number), pose, jnp.asarray(velocity, pose.dtype)))
         if np.max(np.abs(value[:3] @ body.inertialess)) > TOLERANCE * np.max(np.abs(value)):
             found = f"a wrench with a torque on {_what(body)}, which has no inertia"
             raise ModelError(path, found, "a wrench without that torque")
