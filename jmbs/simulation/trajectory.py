@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jmbs.arrays import is_traced
-from jmbs.compiler import as_one_program
 from jmbs.errors import ModelError
+from jmbs.jaxext import as_one_program
 from jmbs.library.mechanics import JointCoordinates
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName

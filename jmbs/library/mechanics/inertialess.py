@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.compiler import as_one_program
 from jmbs.ephs import Efforts, Role, System, role
 from jmbs.errors import ModelError
+from jmbs.jaxext import as_one_program
 from jmbs.library.mechanics import checks, parts
 from jmbs.library.mechanics.joint import JointPotential, Offset, adjoint_matrix
 from jmbs.library.mechanics.values import TableSpec
