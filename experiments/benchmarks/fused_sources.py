@@ -1,4 +1,4 @@
-"""Runs as one kernel of a GPU, compiled and not run: what a step of one member takes in registers, memory, instructions.
+"""Runs as one kernel of a GPU, compiled and not run: a step of one member in registers, memory and instructions.
 
 A run of RK4 steps of each mechanism is translated to C (`jmbs.fused`), compiled by `nvcc` and `ptxas` for compute
 capability 9.0, and taken apart by `nvdisasm`. `python -m experiments.benchmarks.fused_sources` writes
@@ -36,11 +36,11 @@ TOOLS = "nvcc", "ptxas", "nvdisasm"
 STEPS = 100
 MECHANISMS = {"chain of 8": ("chain", 8), "Panda": ("panda", 1), "humanoid": ("humanoid", 1)}
 FORMS = {
-    "written out": (Options(), False),
-    "written out, constants": (Options(), True),
-    "loops": (Options(unroll_below=1), False),
+    "constants, written out": (Options(), True),
+    "constants, loops": (Options(unroll_below=1), True),
+    "shared, written out": (Options(), False),
 }
-"""How loops along the tree are written, and whether parameters are constants of the program."""
+"""Whether parameters are constants of the program or arguments that all members share; and loops along the tree."""
 STAGES = 4
 """Of RK4, a loop in a step."""
 LONG = 300
@@ -50,7 +50,8 @@ INTRODUCTION = """## One kernel a run, compiled and not run
 
 A run of 100 RK4 steps as one program of one member, translated to C and compiled for compute capability 9.0; on no
 device. *Instructions a step*: those of the loop over steps, of its four stages four times, with paths that are seldom
-taken; *stack* and *spilled bytes* are local memory of one thread; *compile*: nvcc and ptxas.
+taken; *parameters* are constants of the program, as in fused calls, or arguments that all members share; the *tree* is
+walked in loops or written out; *stack* and *spilled bytes* are local memory of one thread; *compile*: nvcc and ptxas.
 
 """
 
@@ -151,9 +152,9 @@ def instructions_of_step(listing: str) -> tuple[int, int]:
 def section() -> str:
     """The section of the page of benchmarks, from the committed numbers."""
     found = json.loads(RESULT.read_text(encoding="utf-8"))
-    rows = [[*name.split(", ", 2), *(f"{row[column]:,}" for column in COLUMNS)] for name, row in found["rows"].items()]
+    rows = [[*name.split(", "), *(f"{row[column]:,}" for column in COLUMNS)] for name, row in found["rows"].items()]
     versions = f"Compiled by nvcc {found['nvcc']}.\n\n"
-    return f"{INTRODUCTION}{versions}" + table(["mechanism", "precision", "loops along the tree", *COLUMNS], rows)
+    return f"{INTRODUCTION}{versions}" + table(["mechanism", "precision", "parameters", "tree", *COLUMNS], rows)
 
 
 def main() -> None:
@@ -168,6 +169,7 @@ def main() -> None:
         sys.exit(f"not on the path: {', '.join(missing)}; they come with NVIDIA's CUDA toolkit")
     jax.config.update("jax_enable_x64", True)
     rows = json.loads(RESULT.read_text(encoding="utf-8"))["rows"] if RESULT.exists() else {}
+    version = re.findall(r"release ([\d.]+)", _call("nvcc", "--version"))[0]
     for name in wanted.mechanisms or MECHANISMS:
         for precision in wanted.precision:
             program, known = program_of(*MECHANISMS[name], precision)
@@ -177,8 +179,7 @@ def main() -> None:
                     place = wanted.keep or Path(folder)
                     row = rows[f"{name}, {precision}, {form}"] = measured(kernel, place)
                 print(name, precision, form, row, flush=True)
-    version = re.findall(r"release ([\d.]+)", _call("nvcc", "--version"))[0]
-    RESULT.write_text(json.dumps({"nvcc": version, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+                RESULT.write_text(json.dumps({"nvcc": version, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

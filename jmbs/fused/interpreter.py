@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
 
-from jmbs.fused import elementwise, factorisations, movement, reductions
+from jmbs.fused import elementwise, factorisations, movement, places, reductions
 from jmbs.fused.expressions import Builder
 from jmbs.fused.flatten import Atom, Equation, Flat, Flattener, Untranslatable
 from jmbs.fused.values import (
@@ -25,7 +25,7 @@ from jmbs.fused.values import (
     scalars,
 )
 
-UPDATES = {"dynamic_update_slice", *movement.SCATTERS}
+UPDATES = {"dynamic_update_slice", *places.SCATTERS}
 SCALAR_RULES = {**reductions.RULES, **factorisations.RULES}
 KEPT = {
     *UPDATES,
@@ -50,16 +50,22 @@ class Options:
 
 
 class Scope:
-    """Values of a program's variables, as long as any equation reads them, and `pinned` ones that outlive them."""
+    """Values of a program's variables, as long as any equation reads them, `pinned` ones that outlive them, and the
+    `arguments` of the equation that is being written."""
 
     def __init__(self, pinned: Sequence[Value] = ()):
         self.values: dict[int, Value] = {}
+        self.arguments: Sequence[Value] = ()
         self.pinned = pinned
 
     def holds(self, memory: Memory) -> bool:
-        """Whether any value is in that buffer."""
-        held = (*self.values.values(), *self.pinned)
-        return any(isinstance(x, Memory) and x.buffer is memory.buffer for x in held)
+        """Whether any value is in that buffer, arguments left aside."""
+        return _is_in(memory, (*self.values.values(), *self.pinned)) > 0
+
+
+def _is_in(memory: Memory, values: Sequence[Value]) -> int:
+    """How many of the values are in that buffer."""
+    return sum(isinstance(x, Memory) and x.buffer is memory.buffer for x in values)
 
 
 ControlRule = Callable[["Interpreter", Equation, list[Value], Sequence[Memory | None]], list[Value]]
@@ -97,6 +103,7 @@ class Interpreter:
             for v in eqn.inputs:
                 if isinstance(v, int) and program.last.get(v) == i:
                     frame.values.pop(v, None)
+            frame.arguments = given
             results = self._equation(eqn, given, [targets.get(v) for v in eqn.outputs])
             for v, value in zip(eqn.outputs, results, strict=True):
                 if v in program.last:
@@ -147,7 +154,7 @@ class Interpreter:
         found = Memory(code.local(plain(t.dtype), math.prod(t.shape)), t.shape)
         with code.loop(math.prod(t.shape)) as loop:
             i = code.variable(loop.index)
-            entry = [scalars(code, movement.at(code, x, i))[()] if isinstance(x, Memory) else x for x in sources]
+            entry = [scalars(code, places.at(code, x, i))[()] if isinstance(x, Memory) else x for x in sources]
             code.store(found.buffer, i, 0, elementwise.RULES[eqn.name](code, eqn.params, *entry))
         code.append(loop)
         found.buffer.version += 1
@@ -162,7 +169,8 @@ class Interpreter:
     def owned(self, value: Value, aval: ShapedArray, target: Memory | None = None) -> Memory:
         """The value in a buffer that may change: its own, if nothing reads the old value any more, or a copy."""
         if isinstance(value, Memory) and value.is_whole and not value.buffer.is_final:
-            if not any(frame.holds(value) for frame in self.frames):
+            is_read = any(frame.holds(value) for frame in self.frames) or _is_in(value, self.frames[-1].arguments) > 1
+            if not is_read:
                 return value
         if target is None:
             target = Memory(self.code.local(plain(aval.dtype), math.prod(aval.shape)), aval.shape)
@@ -172,18 +180,18 @@ class Interpreter:
     def _updated(self, eqn: Equation, args: list[Value], target: Memory | None) -> Value:
         code, x = self.code, args[0]
         if eqn.name == "dynamic_update_slice":
-            parts = [(movement.starts_of_update(code, args), None, scalars(code, args[1]))]
+            parts = [(places.starts_of_update(code, args), None, scalars(code, args[1]))]
         else:
-            parts = movement.scatter_parts(code, eqn, args)
-        combined = movement.SCATTERS.get(eqn.name)
+            parts = places.scatter_parts(code, eqn, args)
+        combined = places.SCATTERS.get(eqn.name)
         is_known = all(start.is_constant for starts, _, _ in parts for start in starts)
-        if isinstance(x, Memory) or not (is_known or movement.has_few_places(x.shape, parts)):
+        if isinstance(x, Memory) or not (is_known or places.has_few_places(x.shape, parts)):
             memory = self.owned(x, eqn.given[0], target)
             for starts, inside, values in parts:
-                put(code, memory, starts, movement.changed(code, memory, starts, inside, values, combined))
+                put(code, memory, starts, places.changed(code, memory, starts, inside, values, combined))
             return memory
         for starts, inside, values in parts:
-            x = movement.selected_update(code, x, starts, inside, values, combined)
+            x = places.selected_update(code, x, starts, inside, values, combined)
         return x
 
     # -- whole arrays -------------------------------------------------------------------------------------------------

@@ -11,10 +11,14 @@ from jax.extend.core import ClosedJaxpr
 
 from jmbs.fused import control
 from jmbs.fused.expressions import Buffer, Builder
+from jmbs.fused.flatten import Untranslatable
 from jmbs.fused.interpreter import Interpreter, Options, plain
 from jmbs.fused.liveness import mark
 from jmbs.fused.printing import source
 from jmbs.fused.values import Memory
+
+MOST_LOCAL = 400_000
+"""Bytes of one thread; CUDA has 512 KiB, of which compilers need some."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,15 @@ def translate(
     args = [Memory(buffer, t.shape) for buffer, t in zip(inputs, flat.given, strict=True)]
     to.finished(places, to.run(flat, args, targets))
     mark(code)
+    _hold(code)
     return Kernel(name, source(code, name, inputs, outputs), flat.given, flat.types, tuple(batched))
+
+
+def _hold(code: Builder) -> None:
+    """Refuses arrays of a member that a device's thread has no memory for."""
+    size = sum(b.size * b.dtype.itemsize for b in code.buffers if b.kind == "local" and b.is_live)
+    if size > MOST_LOCAL:
+        raise Untranslatable("local memory", f"{size} bytes of arrays of one member, where there are {MOST_LOCAL}")
 
 
 def _buffer(code: Builder, name: str, t: ShapedArray, kind: str) -> Buffer:

@@ -67,13 +67,6 @@ def constants(code: Builder, values: Any, dtype: np.dtype | None = None) -> Scal
     return array((code.constant(x, values.dtype) for x in values.ravel()), values.shape)
 
 
-def known(value: Value) -> np.ndarray | None:
-    """The numbers, if all are constants."""
-    if isinstance(value, Memory) or not all(x.is_constant for x in value.flat):
-        return None
-    return array((x.extra for x in value.flat), value.shape)
-
-
 def in_memory(code: Builder, value: Value, dtype: np.dtype) -> Memory:
     """The value in memory, where nothing changes it: where it came from, or a new array of its entries."""
     if isinstance(value, Memory):
@@ -178,10 +171,10 @@ def constants_of(node: Node, shape: Sequence[int]) -> Scalars:
     return array((node for _ in range(math.prod(shape))), shape)
 
 
-def each(code: Builder, op: str, *values: Scalars, dtype: np.dtype | None = None) -> Scalars:
+def each(code: Builder, op: str, *values: Scalars) -> Scalars:
     """The operation entry by entry."""
     flat = zip(*(value.flat for value in values), strict=True)
-    return array((apply(code, op, *nodes, dtype=dtype) for nodes in flat), values[0].shape)
+    return array((apply(code, op, *nodes) for nodes in flat), values[0].shape)
 
 
 def put(code: Builder, memory: Memory, starts: Sequence[Node], values: Scalars) -> None:

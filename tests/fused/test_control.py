@@ -69,6 +69,26 @@ def test_rows_are_written_in_place(rng, options):
         assert not re.search(r"double local\d+\[40\]", kernel.source), "the rows are those of the result"
 
 
+def test_arrays_that_are_read_as_they_were_are_copied(rng, options):
+    """The same array as carry and as rows, as two carries, and on both sides of a change."""
+    x, i = rng.normal(size=(MEMBERS, 20, 2)), rng.integers(0, 20, MEMBERS)
+
+    def functions(x, i):
+        def step(carry, row):
+            a, b, k = carry
+            return (a.at[19 - k].add(row), b.at[k].set(a[0]), k + 1), row.sum()
+
+        changed = x.at[i].set(1.0)
+        return lax.scan(step, (changed, changed, i // 2), changed)
+
+    def twice(x, i):
+        changed = x.at[i].set(1.0)
+        return lax.dynamic_update_slice(changed, changed[3:5] + lax.dynamic_slice(changed, (i, 0), (2, 2)), (i, 0))
+
+    check(functions, x, i, options=options)
+    check(twice, x, i, options=options)
+
+
 def test_while_loops(rng, options):
     """Each member takes as many rounds as it needs."""
     x, rows = rng.uniform(1, 2, (MEMBERS, 2)), rng.normal(size=(MEMBERS, 30, 2))

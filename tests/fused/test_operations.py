@@ -164,6 +164,7 @@ def test_what_cannot_be_translated_is_named():
         "svd": lambda x: jnp.linalg.svd(x)[1],
         "dtype": lambda x: x.astype(np.complex128),
         "pure_callback": lambda x: jax.pure_callback(np.sin, x, x),
+        "local memory": lambda x: lax.scan(lambda c, _: (c * x, c), x, length=10_000)[1][x[0, 0].astype(int)],
         "sort": lambda x: jnp.sort(jnp.ravel(jnp.tile(x, (3, 3)))),
     }
     for name, function in cases.items():
