@@ -48,7 +48,7 @@ INTRODUCTION = """## Kernels on CUDA devices
 100 RK4 steps of 8192 members from their states to final coordinates and rates, and the gradient of their squares by the
 states, compiled ahead of time for an H200 and **run on no device**. *Kernels* are all that a run launches, *ours* among
 them those of fused calls; registers and stack (bytes a member) are those that `ptxas` gives them for {architecture},
-the largest where there are several. *plain* is the program without fused calls.
+the largest where there are several. *Without*: kernels of the same program without fused calls, where it was compiled.
 
 """
 
@@ -147,9 +147,9 @@ def section() -> str:
     rows = []
     for name, row in found["programs"].items():
         numbers = [row.get(key) for key in ("kernels", "ours", "registers", "stack")]
-        plain = found["plain"].get(name, {}).get("kernels")
-        rows.append([name, *("-" if x is None else f"{x:,}" for x in [*numbers, plain])])
-    head = ["program", "kernels", "ours", "registers", "stack", "plain"]
+        plain = [found["plain"].get(name, {}).get("kernels")] if found["plain"] else []
+        rows.append([name, *("-" if x is None else f"{x:,}" for x in [*numbers, *plain])])
+    head = ["program", "kernels", "ours", "registers", "stack", *(["without"] if found["plain"] else [])]
     return INTRODUCTION.format(architecture=ARCHITECTURE) + f"With jax {found['jax']}.\n\n" + table(head, rows)
 
 

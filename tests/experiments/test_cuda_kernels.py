@@ -24,7 +24,7 @@ PROGRAM = r"""HloModule jit_f, is_scheduled=true
 
 ENTRY %main (x: f32[8]) -> f32[8] {
   %x = f32[8]{0} parameter(0)
-  %ptx_call = f32[8]{0} custom-call(%x), backend_config={kernel_data = ".version 8.3\0A.entry one(\22\22)", name = "one"}
+  %ptx_call = f32[8]{0} custom-call(%x), backend_config={kernel_data = ".version 8.3\0A.entry f(\22\22)", name = "one"}
   %while.1 = (f32[], s64[]) while(%x), condition=%condition, body=%body, backend_config={"known_trip_count":{"n":"20"}}
   %while.2 = (f32[], s64[]) while(%x), condition=%condition, body=%body
   ROOT %fusion = f32[8]{0} fusion(%ptx_call), kind=kLoop, calls=%fused
@@ -38,7 +38,7 @@ def test_loops_count_as_often_as_they_go_round():
 
 
 def test_kernels_of_ours_are_found():
-    assert cuda_kernels.kernels_in(PROGRAM) == ['.version 8.3\n.entry one("")']
+    assert cuda_kernels.kernels_in(PROGRAM) == ['.version 8.3\n.entry f("")']
 
 
 def test_runs_launch_few_kernels():
