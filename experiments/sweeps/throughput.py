@@ -1,6 +1,7 @@
 """A sweep of double pendulums with its store, beside the bare batch of the same runs: members per second and memory.
 
-Both take turns, each turn a few chunks, since other programs on a machine slow whoever runs at the time.
+Both take turns, each turn a few chunks, since other programs on a machine slow whoever runs at the time; they are
+compared by the time of the CPU, threads included.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ def peak_bytes() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def clocks() -> np.ndarray:
+    """Seconds on the wall, and of the CPU by this process."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 def timed_turns(study: SweepStudy, store: Path, turns: int) -> dict[str, Any]:
     """Runs the sweep into the store, in shards, with a bare batch of as many members after each."""
     sweeping = Sweeping(study, store, shard=jmbs.sweeping.Shard(1, turns))
@@ -59,16 +65,16 @@ def timed_turns(study: SweepStudy, store: Path, turns: int) -> dict[str, Any]:
     for turn in range(1, turns + 1):
         part = Sweeping(study, store, shard=jmbs.sweeping.Shard(turn, turns))
         members, chunks = part.plan().members, len(part.chunks)
-        started = time.perf_counter()
+        started = clocks()
         part.run()
-        swept = time.perf_counter() - started
-        started = time.perf_counter()
+        swept, started = clocks() - started, clocks()
         for _ in range(chunks):
             bare()
-        batched = time.perf_counter() - started
-        rows.append({"members": members, "sweep_s": swept, "bare_s": batched * members / (chunks * chunk)})
-        print(f"turn {turn}: {members} members, sweep {swept:.1f} s, bare batch {rows[-1]['bare_s']:.1f} s", flush=True)
-    ratios = [row["bare_s"] / row["sweep_s"] for row in rows]
+        batched = (clocks() - started) * members / (chunks * chunk)
+        row = {"members": members, "sweep_s": swept[0], "bare_s": batched[0]}
+        rows.append(row | {"sweep_cpu_s": swept[1], "bare_cpu_s": batched[1]})
+        print(f"turn {turn}: {json.dumps(rows[-1])}, {peak_bytes() / 1e6:.0f} MB at most", flush=True)
+    ratios = [row["bare_cpu_s"] / row["sweep_cpu_s"] for row in rows]
     total = sum(row["sweep_s"] for row in rows)
     return {
         "members": study.members,

@@ -13,14 +13,15 @@ from jaxtyping import Array, PyTree
 
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
+from jmbs.jaxext import has_kernels
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
-from jmbs.simulation.batch import batch_of, map_batch
+from jmbs.simulation.batch import batch_of, map_batch, map_one_by_one
 from jmbs.simulation.formulation import formulation_of
-from jmbs.simulation.integrate import problem_of, run_of, start_of, steps_of, whole
+from jmbs.simulation.integrate import is_open, problem_of, run_of, start_of, steps_of, whole
 from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import labels_of, trajectory_of
-from jmbs.simulation.rounds import Reached, Round, in_rounds
+from jmbs.simulation.rounds import FEW, Reached, Round, in_rounds
 from jmbs.simulation.run_settings import Program, RunSettings, Values
 from jmbs.simulation.state import State
 from jmbs.simulation.trajectory import Trajectory
@@ -132,10 +133,11 @@ def _advanced(
     def one(given: tuple) -> tuple[Any, Reached]:
         member, carry, most = given
         model = _bare(function, member)
-        problem = problem_of(model, formulation_of(model, program.formulation), program, values)
+        formulation = formulation_of(model, program.formulation)
+        problem = problem_of(model, formulation, program, values)
         tried = carry.accepted + carry.rejected
         most = jnp.minimum(values.max_steps, tried + most)
-        some = steps_of(program, dataclasses.replace(values, max_steps=most))
+        some = steps_of(program, dataclasses.replace(values, max_steps=most), is_open(formulation))
         carry = some.advance(problem, carry)
         share = (carry.t - values.times[0]) / (values.times[-1] - values.times[0])
         unlimited = steps_of(program, values)
@@ -143,7 +145,8 @@ def _advanced(
         going = unlimited.is_going(problem, carry, last)
         return carry, Reached(going, carry.accepted + carry.rejected, share)
 
-    return map_batch(one, (batch, carry, most))
+    mapped = map_one_by_one if has_kernels() and len(most) <= FEW else map_batch
+    return mapped(one, (batch, carry, most))
 
 
 @eqx.filter_jit

@@ -206,7 +206,7 @@ def whole(model: Model, state: State, program: Program, values: Values) -> Traje
     formulation = formulation_of(model, program.formulation)
     problem, y0 = problem_of(model, formulation, program, values), start_of(model, formulation, state, program, values)
     if isinstance(program.adjoint, str):
-        steps = steps_of(program, values, _is_open(formulation))
+        steps = steps_of(program, values, is_open(formulation))
         run = run_of(problem, steps, steps.advance(problem, steps.start(problem, y0)))
     else:
         counts, tolerance = values.counts, (values.rtol, values.atol)
@@ -226,8 +226,9 @@ def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
 
 @eqx.filter_jit
 def _advance(model: Model, program: Program, values: Values, carry: Any, stop: Any) -> Any:
-    problem = problem_of(model, formulation_of(model, program.formulation), program, values)
-    return steps_of(program, values).advance(problem, carry, stop)
+    formulation = formulation_of(model, program.formulation)
+    problem = problem_of(model, formulation, program, values)
+    return steps_of(program, values, is_open(formulation)).advance(problem, carry, stop)
 
 
 @quick_to_compile(repeated=True)
@@ -276,20 +277,22 @@ def start_of(
     return start, account
 
 
-def _is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
-    """Whether it is a tree on which nothing acts but simple forces: elsewhere derivatives in one kernel are slower."""
+def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
+    """Whether it is a tree on which nothing acts but simple forces: elsewhere derivatives and adaptive steps in one
+    kernel are slower."""
     if not isinstance(formulation, TreeFormulation):
         return False
     return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
 
 
-def steps_of(program: Program, values: Values, is_open: bool = False) -> Steps:
+def steps_of(program: Program, values: Values, simple: bool = False) -> Steps:
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
-        keep, forward = program.adjoint == "checkpoint", is_open and program.adjoint == "forward"
+        keep, forward = program.adjoint == "checkpoint", simple and program.adjoint == "forward"
         return FixedSteps(values.counts, program.steps, keep, program.traced, forward, values.max_steps)
     most = values.max_steps if program.steps is None else program.steps
-    return AdaptiveSteps(values.rtol, values.atol, most, KINDS[program.adjoint], program.traced)
+    kind = KINDS[program.adjoint]
+    return AdaptiveSteps(values.rtol, values.atol, most, kind, program.traced, simple and kind == "lax")
 
 
 def _raise_failure(trajectory: Trajectory) -> None:

@@ -23,6 +23,8 @@ GROWTH = 0.5
 """Of a later round, relative to all tries before it."""
 NARROWER = 8
 """How much narrower the next program is."""
+FEW = 4
+"""Members that the narrowest program takes, one after the other."""
 
 
 class Reached(NamedTuple):
@@ -42,7 +44,7 @@ class Round(NamedTuple):
     @property
     def work(self) -> int:
         """Tries that were computed, those of members that wait for others among them."""
-        piece = min(PIECE, self.width)
+        piece = min(PIECE, self.width) if self.width > FEW else 1
         whole = np.pad(self.tries, (0, -len(self.tries) % piece)).reshape(-1, piece)
         return int(piece * whole.max(axis=1).sum())
 
@@ -76,13 +78,13 @@ def in_rounds(advance: Advance, members: PyTree, carry: PyTree, size: int) -> tu
 
 
 def _widths(size: int) -> list[int]:
-    """Of programs, from that of all members to that of one; wide ones are whole pieces on every device."""
+    """Of programs, from that of all members to that of few; wide ones are whole pieces on every device."""
     unit, widths = PIECE * len(jax.devices()), []
     width = size
-    while width > 1:
+    while width > FEW:
         widths.append(-(-width // unit) * unit if width > unit else width)
         width = -(-width // NARROWER)
-    return [*widths, 1]
+    return [*widths, min(size, FEW)]
 
 
 @jax.jit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import diffrax
@@ -11,8 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jmbs.jaxext import forward_only, reverse_only
+from jmbs.jaxext import forward_only, one_kernel, reverse_only
 from jmbs.solvers.events import Watch, watch_from, watched
+from jmbs.solvers.munthe_kaas import Advanced, MuntheKaas
 from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
 
 Kind = Literal["lax", "bounded", "checkpointed"]
@@ -46,7 +48,8 @@ class AdaptiveSteps(eqx.Module):
     """Steps that diffrax's `PIDController` chooses.
 
     **Arguments:** `rtol`, `atol`: the tolerances; `max_steps` of the whole run, a Python integer unless `kind` is lax;
-    `repeated`, static: whether the second of the times may be the first once more.
+    `repeated`, static: whether the second of the times may be the first once more; `in_kernels`, static: whether a step
+    is one kernel, which pays where few operations on few numbers make it.
     """
 
     rtol: Float[Array, ""]
@@ -54,6 +57,7 @@ class AdaptiveSteps(eqx.Module):
     max_steps: Any
     kind: Kind = eqx.field(static=True, default="lax")
     repeated: bool = eqx.field(static=True, default=False)
+    in_kernels: bool = eqx.field(static=True, default=False)
 
     def start(self, problem: Problem, y0: PyTree) -> AdaptiveCarry:
         """See `Steps`."""
@@ -128,10 +132,16 @@ class AdaptiveSteps(eqx.Module):
         controller, order = self._controller(problem), solver.error_order(term)
         assert order is not None
 
+        def advance(solver: MuntheKaas, *given: Any) -> Advanced:
+            return solver.advance(*given, error=True, slope=with_slopes)
+
+        if self.in_kernels:
+            advance = _in_one_kernel(advance)
+
         def step(carry: AdaptiveCarry) -> AdaptiveCarry:
             row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes, watch = carry
             still = tried == t if self.repeated else None
-            new, error, slope, outcome = solver.advance(term, t, tried, y, args, error=True, slope=with_slopes)
+            new, error, slope, outcome = advance(solver, term, t, tried, y, args)
             error = jax.tree.map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
             decided = controller.adapt_step_size(t, tried, y, new, args, error, order, memory)
             if still is not None:  # a step of no time tells nothing of the next one
@@ -161,6 +171,16 @@ class AdaptiveSteps(eqx.Module):
             return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes, watch)
 
         return step
+
+
+def _in_one_kernel(function: Callable) -> Callable:
+    """The function, in one kernel of all arrays among its arguments."""
+
+    def called(*args: Any) -> Any:
+        arrays, others = eqx.partition(args, eqx.is_array)
+        return one_kernel(lambda arrays: function(*eqx.combine(arrays, others)), arrays)
+
+    return called
 
 
 def _chosen(first: Bool[Array, ""], a: PyTree, b: PyTree) -> PyTree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import pytest
 
 import jmbs
 from jmbs.errors import ModelError
+from jmbs.jaxext import AS_KERNEL
 from jmbs.simulation.rounds import Reached, in_rounds
 from jmbs.simulation.status import members, status_name
 
@@ -40,7 +43,7 @@ def test_two_hopeless_members_cost_little_more_than_themselves():
     needed = np.random.default_rng(0).integers(300, 500, 2000)
     bad = needed.copy()
     bad[[3, 1700]] = 100_000
-    assert in_counting_rounds(bad) - in_counting_rounds(needed) < 1.1 * 64 * 500 + 2.5 * 200_000
+    assert in_counting_rounds(bad) - in_counting_rounds(needed) < 1.1 * 64 * 500 + 1.1 * 200_000
 
 
 @pytest.mark.parametrize("size", [1, 2, 65, 200])
@@ -85,3 +88,13 @@ def test_what_is_no_batch_of_runs_is_refused(model):
         jmbs.simulate_batch(lambda x: model, {}, t1=1.0)
     with pytest.raises(ModelError, match="^batch: found traced values, wanted known ones; .*map_batch"):
         jax.grad(lambda x: jmbs.simulate_batch(lambda f: model, x, t1=1.0).q.array.sum())(jnp.ones(2))
+
+
+def test_a_step_of_an_open_tree_that_is_tried_is_one_kernel():
+    model = jmbs.compile(jmbs.load(Path(__file__).parents[2] / "configs" / "pendulum.yaml"))
+
+    def end(state):
+        settings = {"solver": "tsit5", "tolerance": 1e-6, "audit": False, "throw": False, "adjoint": "forward"}
+        return jmbs.simulate(model, state, ts=[0.0, 1.0], **settings).q.array
+
+    assert jax.jit(end).lower(model.initial_state()).as_text().count(next(iter(AS_KERNEL))) == 1
