@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
-from jmbs.jaxext import has_kernels
+from jmbs.jaxext import runs_on_cpu
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.batch import batch_of, map_batch, map_one_by_one
@@ -145,7 +145,7 @@ def _advanced(
         going = unlimited.is_going(problem, carry, last)
         return carry, Reached(going, carry.accepted + carry.rejected, share)
 
-    mapped = map_one_by_one if has_kernels() and len(most) <= FEW else map_batch
+    mapped = map_one_by_one if runs_on_cpu() and len(most) <= FEW else map_batch
     return mapped(one, (batch, carry, most))
 
 
