@@ -101,7 +101,7 @@ def test_what_no_run_can_go_on_from_is_refused(model, state, whole):
     }
     for wanted, given in cases.items():
         with pytest.raises(ModelError, match=f"^after: found .*{wanted}"):
-            jmbs.simulate(model, t1=1.0, **given, **RUN)
+            jmbs.simulate(model, t1=2.0, **given, **RUN)
     for i in (11, -12, 1.5):
         with pytest.raises(ModelError, match="^state: found sample .*wanted a whole number from -11 to 10"):
             whole.state(i)
