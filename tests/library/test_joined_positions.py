@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -57,7 +56,8 @@ def test_the_gap_is_closed_by_the_projection(joined):
     held, free = (run(model, model.initial_state()) for model in (joined, pendulum(-0.3, known=False)))
 
     def apart(sol):
-        at = jax.vmap(tip)(sol.states["crank/zeta"])
+        angle = np.asarray(sol.states["crank/zeta"])[:, 0]
+        at = LENGTH * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         return np.abs(at - sol.states["mass/zeta"]).max()
 
     assert apart(held) < 1e-9 < 1e-7 < apart(free)

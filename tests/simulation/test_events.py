@@ -65,7 +65,7 @@ def test_no_event_is_no_failure(ended, model, state):
     run = jmbs.simulate(model, state, until={"hinge": 7.0}, **TIMES, **WAYS["fixed"])
     assert status_name(run.status) == "successful" and np.isnan(run.event_time) and int(run.event_row) == -1
     assert np.all(np.isnan(run.event.v["hinge"])) and np.all(np.isfinite(run.total))
-    batch = jax.tree.map(lambda *members: jnp.stack(members), ended, run)
+    batch = jax.tree.map(lambda *members: np.stack(members), ended, run)
     np.testing.assert_array_equal(batch.event.v["hinge"], [ended.event.v["hinge"], [np.nan]])
     data = batch.to_xarray()
     np.testing.assert_array_equal(data["event_time"], [ended.event_time, np.nan])
