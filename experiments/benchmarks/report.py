@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import figures, program_sizes
+from experiments.benchmarks import figures, fused_sources, program_sizes
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -36,7 +36,8 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     """The page's text, from results by file name without suffix."""
     sections = [_section(name, result) for name, result in sorted(results.items())]
     on_gpu = any("gpu" in result["hardware"] for result in results.values())
-    return "\n".join([INTRODUCTION, *sections, *([] if on_gpu else [WITHOUT_GPU]), program_sizes.section()])
+    counted = [program_sizes.section(), fused_sources.section()]
+    return "\n".join([INTRODUCTION, *sections, *([] if on_gpu else [WITHOUT_GPU]), *counted])
 
 
 def _section(name: str, result: dict[str, Any]) -> str:
