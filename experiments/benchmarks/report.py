@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import cuda_kernels, figures, program_sizes
+from experiments.benchmarks import cuda_kernels, figures, fused_sources, program_sizes
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -42,7 +42,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 def _counted() -> list[str]:
     """What was counted and not measured."""
-    return [cuda_kernels.section(), program_sizes.section()]
+    return [cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
 
 
 def _section(name: str, result: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
 
 from jmbs.fused import elementwise, factorisations, movement, places, reductions
-from jmbs.fused.expressions import Builder
+from jmbs.fused.expressions import Builder, Node
 from jmbs.fused.flatten import Atom, Equation, Flat, Flattener, Untranslatable
 from jmbs.fused.values import (
     LONG,
@@ -148,9 +148,7 @@ class Interpreter:
     def _looped(self, eqn: Equation, args: list[Value]) -> Value:
         """Entry by entry in a loop, into memory."""
         code, t = self.code, eqn.types[0]
-        sources = [
-            self.readable(x, a) if x.shape else scalars(code, x)[()] for x, a in zip(args, eqn.given, strict=True)
-        ]
+        sources = [self._spread(x, a, t.shape) for x, a in zip(args, eqn.given, strict=True)]
         found = Memory(code.local(plain(t.dtype), math.prod(t.shape)), t.shape)
         with code.loop(math.prod(t.shape)) as loop:
             i = code.variable(loop.index)
@@ -159,6 +157,12 @@ class Interpreter:
         code.append(loop)
         found.buffer.version += 1
         return found
+
+    def _spread(self, x: Value, aval: ShapedArray, shape: Sequence[int]) -> Memory | Node:
+        """A scalar, or an array of that shape in memory."""
+        if not x.shape:
+            return scalars(self.code, x).item()
+        return self.readable(x if x.shape == shape else np.broadcast_to(scalars(self.code, x), shape), aval)
 
     def readable(self, value: Value, aval: ShapedArray) -> Memory:
         """The value in memory, where places may be known only at run time."""

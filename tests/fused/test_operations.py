@@ -116,6 +116,12 @@ def test_places_that_are_known_at_run_time(rng, rows):
     check(functions, x, i, v)
 
 
+def test_large_arrays_that_repeat_along_an_axis(rng):
+    """Entry by entry in a loop; what is short along an axis is the same for all of it."""
+    x, y = rng.normal(size=(MEMBERS, 16, 1, 1)), rng.normal(size=(MEMBERS, 16, 3, 3))
+    check(lambda x, y: [lax.mul(x, y), x * y + y * x[::-1], jnp.where(y > 0, y, 1.0)], x, y)
+
+
 def test_sums_and_extremes(rng):
     x, y = rng.normal(size=(MEMBERS, 4, 3)), rng.normal(size=(MEMBERS, 3, 5))
 

@@ -94,7 +94,7 @@ def test_single_precision():
         trajectory = jmbs.simulate(
             model, structure.unflatten(leaves), solver="rk4", dt=1e-3, t1=0.02, audit=False, throw=False
         )
-        return dict(trajectory.q)
+        return jnp.concatenate([x.ravel() for x in trajectory.q.values()])
 
     kernel = check(run, *(np.asarray(x)[None] for x in leaves), rtol=1e-5, flags=QUICKLY)
     assert "double" not in kernel.source.split("KERNEL void")[1]
