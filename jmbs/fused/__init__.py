@@ -1,7 +1,6 @@
 """Fused calls: a program of one member of a batch, translated to C, in which a GPU's thread computes one member."""
 
-from jmbs.fused import cuda  # noqa: F401, which says what fused calls are on CUDA devices
-from jmbs.fused.call import fused_call
+from jmbs.fused.cuda import fused_call
 from jmbs.fused.flatten import Untranslatable
 from jmbs.fused.interpreter import Options
 from jmbs.fused.translate import Kernel, translate

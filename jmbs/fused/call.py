@@ -9,9 +9,8 @@ See `docs/decisions/fused_calls_on_cuda.md`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,56 +18,13 @@ from jax._src import source_info_util
 from jax._src.core import jaxprs_in_params
 from jax._src.interpreters import ad as internal_ad
 from jax._src.interpreters import partial_eval as internal
-from jax.core import ShapedArray, Tracer
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Literal, Primitive, Var, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from jmbs.arrays import batch_size, is_traced
+from jmbs.fused.members import Members, Own, one_axis, spread
 from jmbs.jaxext import OPENED, Along
-
-
-class Own(NamedTuple):
-    """Of an argument: which of the `axes` of members it has; whether it comes `turned` from another fused call, with
-    the members' axis innermost in memory."""
-
-    axes: tuple[bool, ...]
-    turned: bool = False
-
-    @property
-    def by_member(self) -> bool:
-        """Whether members have one each."""
-        return any(self.axes)
-
-
-class Members(NamedTuple):
-    """Axes of members, which lead: their `sizes`, the outermost first; what `arguments` have of them; which of the
-    results, which have all, are `turned`, since other fused calls alone want them."""
-
-    sizes: tuple[int, ...]
-    arguments: tuple[Own, ...]
-    turned: tuple[bool, ...]
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return math.prod(self.sizes)
-
-    def of(self, arguments: Sequence[Own], turned: Sequence[bool]) -> Members:
-        """The same members and another program."""
-        return Members(self.sizes, tuple(arguments), tuple(turned))
-
-    def whole(self, turned: bool = False) -> Own:
-        """An argument that has all axes."""
-        return Own((True,) * len(self.sizes), turned)
-
-    @property
-    def nothing(self) -> Own:
-        """One that all share."""
-        return Own((False,) * len(self.sizes))
-
-    def type(self, of_one: Any) -> ShapedArray:
-        """That of a result."""
-        return ShapedArray((*self.sizes, *of_one.shape), of_one.dtype)
 
 
 def fused_call(function: Callable, *args: Any) -> Any:
@@ -158,15 +114,6 @@ def _call(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     return fused.bind(*args, program=program, members=members)
 
 
-def spread(x: Any, own: Own, sizes: Sequence[int]) -> Any:
-    """An argument with all axes of members."""
-    if all(own.axes):
-        return x
-    shape = jnp.shape(x)[sum(own.axes) :]
-    ones = [size if there else 1 for size, there in zip(sizes, own.axes, strict=True)]
-    return jnp.broadcast_to(jnp.reshape(x, (*ones, *shape)), (*sizes, *shape))
-
-
 def plain(*args: Any, program: ClosedJaxpr, members: Members) -> list:
     """What `jax.vmap` would have made of the program."""
     function = jaxpr_as_fun(program)
@@ -179,11 +126,6 @@ def _mapped(function: Callable, has: Sequence[bool], size: int) -> Callable:
     if any(has):
         return jax.vmap(function, tuple(0 if there else None for there in has), axis_size=size)
     return lambda *args: [jnp.broadcast_to(x, (size, *jnp.shape(x))) for x in function(*args)]
-
-
-def one_axis(x: Any, members: Members) -> Any:
-    """Of an array with all axes of members, these as one."""
-    return jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :]))
 
 
 def _one_by_one(*args: Any, program: ClosedJaxpr, members: Members) -> list:

@@ -21,11 +21,14 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import mlir
 
-from jmbs.fused.call import Members, fused, one_axis, plain, spread
+from jmbs.fused.call import fused, fused_call, plain
 from jmbs.fused.flatten import Untranslatable
+from jmbs.fused.members import Members, one_axis, spread
 from jmbs.fused.nvrtc import NotCompiled, ptx
 from jmbs.fused.packed import NAME, is_small, packed_source, packing_of
 from jmbs.fused.translate import translate
+
+__all__ = ["fused_call"]
 
 TARGET = "__gpu$xla.gpu.ptx"
 MOST_ARGUMENTS = 1024
