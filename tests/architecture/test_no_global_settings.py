@@ -24,6 +24,7 @@ print(json.dumps({"changed": changed, "x64": jax.config.jax_enable_x64}))
 def test_importing_leaves_settings_alone():
     names = [name for name in modules() if not name.endswith("__main__")]
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("JAX_", "XLA_"))}
+    clean["PYGAME_HIDE_SUPPORT_PROMPT"] = "hide"  # which gymnasium sets, where it is installed
     command = [sys.executable, "-c", SCRIPT, json.dumps(names)]
     run = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
