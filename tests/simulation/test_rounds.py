@@ -12,7 +12,7 @@ import pytest
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.jaxext import AS_KERNEL
+from jmbs.jaxext.kernels import AS_KERNEL
 from jmbs.simulation.rounds import Reached, in_rounds
 from jmbs.simulation.status import members, status_name
 
