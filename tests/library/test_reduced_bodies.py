@@ -22,7 +22,7 @@ from jmbs.simulation.state import State, identity_state, to_internal
 MASS, LENGTH, MOMENT, G = 1.2, 0.8, 0.064, 9.81
 ARM = 0.5 * LENGTH
 AXIS = jnp.array([0.48, -0.6, 0.64])
-OBLIQUE = np.asarray(MOMENT * (jnp.eye(3) - jnp.outer(AXIS, AXIS)))
+OBLIQUE = MOMENT * (np.eye(3) - np.outer(AXIS, AXIS))
 ROD = jnp.eye(6)[:, 1:].at[:3, :2].set(rotation_from_z(AXIS)[:, :2])
 PARTICLE = jnp.eye(6)[:, 3:]
 by_iota = pytest.mark.parametrize("iota", [ROD, PARTICLE], ids=["rod", "particle"])
