@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     root = {"choices": ("fixed", "free"), "help": "how the root link of a URDF hangs on the ground (default: fixed)"}
     shared.add_argument("--root", **root)
-    shared.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
+    _add_debug(shared)
 
     run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
     run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     imports.add_argument("--fixed", choices=("merge", "keep"), default="merge", help="what becomes of fixed joints")
     imports.add_argument("--root", default="fixed", **root)
     imports.add_argument("--force", action="store_true", help="overwrite an existing config")
-    imports.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
+    _add_debug(imports)
     imports.set_defaults(command=_import)
     return parser
 
@@ -132,6 +132,10 @@ def _add_cache(command: argparse.ArgumentParser) -> None:
     place = "keep compiled programs in DIR, for the next run (default: jmbs's folder among the user's caches)"
     cache.add_argument("--cache", metavar="DIR", type=Path, help=place)
     cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
+
+
+def _add_debug(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
 
 
 def _add_study(command: argparse.ArgumentParser, result: str) -> None:
@@ -175,7 +179,7 @@ def _add_fit(commands: Any) -> None:
     report = {"action": argparse.BooleanOptionalAction, "default": True}
     fit.add_argument("--report", help="write report.html (default), or leave it out", **report)
     _add_cache(fit)
-    fit.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
+    _add_debug(fit)
     fit.set_defaults(command=_fit)
 
 
@@ -188,7 +192,7 @@ def _add_design(commands: Any) -> None:
     )
     _add_study(design, "design")
     _add_cache(design)
-    design.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
+    _add_debug(design)
     design.set_defaults(command=_design)
 
 
@@ -199,6 +203,7 @@ def _add_sweep(commands: Any) -> None:
     sweep = commands.add_parser("sweep", help=text, description=DESCRIPTION)
     add_arguments(sweep)
     _add_cache(sweep)
+    _add_debug(sweep)
     sweep.set_defaults(command=_sweep)
 
 

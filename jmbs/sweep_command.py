@@ -40,7 +40,6 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; all may write to one store at once")
     sweep.add_argument("--plan", action="store_true", help="say members, chunk, bytes and time, and write nothing")
     sweep.add_argument("--strict", action="store_true", help="exit with 1 if any member failed")
-    sweep.add_argument("--debug", action="store_true", help="show tracebacks, and notes on what was computed how")
 
 
 def sweep_command(args: argparse.Namespace, complain: Callable[[str], None]) -> int:

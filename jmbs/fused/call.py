@@ -23,7 +23,7 @@ from jax.extend.core import ClosedJaxpr, Literal, Primitive, Var, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from jmbs.arrays import batch_size, is_traced
-from jmbs.fused.members import Members, Own, one_axis, spread
+from jmbs.fused.members import Members, Own, chosen, one_axis, spread
 from jmbs.jaxext import OPENED, Along
 
 
@@ -60,7 +60,7 @@ def _hands_over(jaxpr: Any) -> bool:
     """Whether calls inside hand arrays to each other, as those of a reverse gradient do: what is kept of all steps does
     not fit into one kernel's own memory, so they stay several."""
     return any(
-        any(eqn.params["members"].turned)
+        any(eqn.params["members"].minor)
         if eqn.primitive is fused
         else any(map(_hands_over, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
@@ -95,7 +95,7 @@ def _bind(args: Sequence[Any], program: ClosedJaxpr, members: Members) -> list:
     firsts = {id(atom): i for i, atom in reversed(list(enumerate(outputs))) if id(atom) not in given}
     wanted = [firsts.get(id(atom)) == i for i, atom in enumerate(outputs)]
     asked = program if all(wanted) else internal.prune_closed_jaxpr_outputs(program, wanted)
-    values = iter(_call(args, asked, members.of(members.arguments, _where(wanted, members.turned))))
+    values = iter(_call(args, asked, members.of(members.arguments, chosen(wanted, members.minor))))
     found = {i: next(values) for i, flag in enumerate(wanted) if flag}
 
     def value(atom: Any) -> Any:
@@ -135,7 +135,7 @@ def _one_by_one(*args: Any, program: ClosedJaxpr, members: Members) -> list:
         return function(*args)
     along = [own.by_member for own in members.arguments]
     filled = [spread(x, own, members.sizes) for x, own in zip(args, members.arguments, strict=True)]
-    flat = [one_axis(x, members) for x in _where(along, filled)]
+    flat = [one_axis(x, members) for x in chosen(along, filled)]
 
     def one(_: None, own: list) -> tuple[None, list]:
         each = iter(own)
@@ -160,8 +160,8 @@ def _batch(args: Sequence, axes: Sequence, *, program: ClosedJaxpr, members: Mem
     size = batch_size(args, axes)
     args = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(args, axes, strict=True)]
     along = [axis is not None for axis in axes]
-    arguments = [Own((flag, *had.axes), had.turned) for flag, had in zip(along, members.arguments, strict=True)]
-    many = Members((size, *members.sizes), tuple(arguments), members.turned)
+    arguments = [Own((flag, *had.axes), had.minor) for flag, had in zip(along, members.arguments, strict=True)]
+    many = Members((size, *members.sizes), tuple(arguments), members.minor)
     differs = Along(size).which(program, along)
     # What is the same for all, such as values under `jax.jacfwd`, is computed once.
     values = iter(_some(args, program, many, differs))
@@ -174,23 +174,19 @@ def _some(args: Sequence, program: ClosedJaxpr, members: Members, wanted: Sequen
     if all(wanted):
         return _call(args, program, members)
     jaxpr, needed = internal.dce_jaxpr(program.jaxpr, wanted)
-    of_some = members.of(_where(needed, members.arguments), _where(wanted, members.turned))
-    return _call(_where(needed, args), ClosedJaxpr(jaxpr, program.consts), of_some)
+    of_some = members.of(chosen(needed, members.arguments), chosen(wanted, members.minor))
+    return _call(chosen(needed, args), ClosedJaxpr(jaxpr, program.consts), of_some)
 
 
 def _differentiate(primals: Sequence, tangents: Sequence, *, program: ClosedJaxpr, members: Members):
     changing = [not isinstance(tangent, ad.Zero) for tangent in tangents]
     both, changed = internal_ad.jvp_jaxpr(program, changing, instantiate=False)
-    args = [*primals, *_where(changing, tangents)]
-    arguments = [*members.arguments, *(Own(own.axes) for own in _where(changing, members.arguments))]
-    found = _bind(args, both, members.of(arguments, [*members.turned, *([False] * sum(changed))]))
+    args = [*primals, *chosen(changing, tangents)]
+    arguments = [*members.arguments, *(Own(own.axes) for own in chosen(changing, members.arguments))]
+    found = _bind(args, both, members.of(arguments, [*members.minor, *([False] * sum(changed))]))
     values, changes = found[: len(changed)], iter(found[len(changed) :])
     types = [members.type(of_one).to_tangent_aval() for of_one in program.out_avals]
     return values, [next(changes) if moves else ad.Zero(type) for moves, type in zip(changed, types, strict=True)]
-
-
-def _where(wanted: Sequence[bool], of: Sequence) -> list:
-    return [x for x, keep in zip(of, wanted, strict=True) if keep]
 
 
 def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Members) -> list:
@@ -198,17 +194,17 @@ def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Me
     unknown = [not tracer.is_known() for tracer in tracers]
     known = [not flag for flag in unknown]
     ahead, rest, left, kept_types, forwarded = internal.partial_eval_jaxpr_nounits_fwd(program, unknown, False)
-    given, own = [tracer.pval.get_known() for tracer in _where(known, tracers)], _where(known, members.arguments)
-    turned = [*_where([not flag for flag in left], members.turned), *([True] * len(kept_types))]
-    found = _bind(given, ahead, members.of(own, turned))
+    given, own = [tracer.pval.get_known() for tracer in chosen(known, tracers)], chosen(known, members.arguments)
+    minor = [*chosen([not flag for flag in left], members.minor), *([True] * len(kept_types))]
+    found = _bind(given, ahead, members.of(own, minor))
     values, kept = found[: len(found) - len(kept_types)], iter(found[len(found) - len(kept_types) :])
     # What the rest needs is kept, or given already, or a constant.
     sources = [*((const, members.nothing) for const in program.consts), *zip(given, own, strict=True)]
-    needed = [(next(kept), members.whole(turned=True)) if i is None else sources[i] for i in forwarded]
-    inputs = [*(trace.new_instantiated_const(x) for x, _ in needed), *_where(unknown, tracers)]
+    needed = [(next(kept), members.whole(minor=True)) if i is None else sources[i] for i in forwarded]
+    inputs = [*(trace.new_instantiated_const(x) for x, _ in needed), *chosen(unknown, tracers)]
     outputs = [internal.JaxprTracer(trace, internal.PartialVal.unknown(members.type(t)), None) for t in rest.out_avals]
-    arguments = [*(own for _, own in needed), *_where(unknown, members.arguments)]
-    params = {"program": rest, "members": members.of(arguments, _where(left, members.turned))}
+    arguments = [*(own for _, own in needed), *chosen(unknown, members.arguments)]
+    params = {"program": rest, "members": members.of(arguments, chosen(left, members.minor))}
     equation = internal.new_eqn_recipe(trace, inputs, outputs, fused, params, rest.effects, source_info_util.current())
     for tracer in outputs:
         tracer.recipe = equation
@@ -224,20 +220,20 @@ def _evaluate_equation_ahead(saveable: Any, unknown: Sequence[bool], at_hand: Se
     )
     known = [not flag for flag in unknown]
     kept = [Var(members.type(var.aval)) for var in rest.invars[:n]]
-    results = [*_where([not flag for flag in left], equation.outvars), *kept]
-    arguments = [*kept, *_where(at_hand, equation.invars)]
-    turned = [*_where([not flag for flag in left], members.turned), *([True] * n)]
-    of_ahead = members.of(_where(known, members.arguments), turned)
-    own = [*([members.whole(turned=True)] * n), *_where(at_hand, members.arguments)]
-    of_rest = members.of(own, _where(staged, members.turned))
+    results = [*chosen([not flag for flag in left], equation.outvars), *kept]
+    arguments = [*kept, *chosen(at_hand, equation.invars)]
+    minor = [*chosen([not flag for flag in left], members.minor), *([True] * n)]
+    of_ahead = members.of(chosen(known, members.arguments), minor)
+    own = [*([members.whole(minor=True)] * n), *chosen(at_hand, members.arguments)]
+    of_rest = members.of(own, chosen(staged, members.minor))
     first = equation.replace(
-        invars=_where(known, equation.invars),
+        invars=chosen(known, equation.invars),
         outvars=results,
         params={"program": ClosedJaxpr(ahead, program.consts), "members": of_ahead},
     )
     second = equation.replace(
         invars=arguments,
-        outvars=_where(staged, equation.outvars),
+        outvars=chosen(staged, equation.outvars),
         params={"program": ClosedJaxpr(rest, program.consts), "members": of_rest},
     )
     fresh = [x for x, there in zip(equation.invars, at_hand, strict=True) if isinstance(x, Var) and not there]
@@ -261,13 +257,13 @@ def _transpose(cotangents: Sequence, *args: Any, program: ClosedJaxpr, members: 
         back = internal_ad.backward_pass(program.jaxpr, False, program.consts, primals, whole)
         pulls = [ct for ct, flag in zip(back, linear, strict=True) if flag]
         found[:] = [not isinstance(ct, ad.Zero) for ct in pulls]
-        return _where(found, pulls)
+        return chosen(found, pulls)
 
-    types = [*_where(known, program.in_avals), *_where(pulled, program.out_avals)]
+    types = [*chosen(known, program.in_avals), *chosen(pulled, program.out_avals)]
     backwards = jax.make_jaxpr(transposed)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types))
-    own = [*_where(known, members.arguments), *([members.whole()] * sum(pulled))]
+    own = [*chosen(known, members.arguments), *([members.whole()] * sum(pulled))]
     of_backwards = members.of(own, [False] * sum(found))
-    values = iter(_bind([*_where(known, args), *_where(pulled, cotangents)], backwards, of_backwards))
+    values = iter(_bind([*chosen(known, args), *chosen(pulled, cotangents)], backwards, of_backwards))
     some = iter(found)
     return [
         _shared(next(values), own) if flag and next(some) else (ad.Zero(x.aval.to_ct_aval()) if flag else None)
@@ -286,9 +282,9 @@ def _without_dead_code(used: list[bool], equation: Any) -> tuple[list[bool], Any
     if not any(used):
         return [False] * len(equation.invars), None
     jaxpr, needed = internal.dce_jaxpr(program.jaxpr, used)
-    of_used = members.of(_where(needed, members.arguments), _where(used, members.turned))
+    of_used = members.of(chosen(needed, members.arguments), chosen(used, members.minor))
     params = {"program": ClosedJaxpr(jaxpr, program.consts), "members": of_used}
-    invars, outvars = _where(needed, equation.invars), _where(used, equation.outvars)
+    invars, outvars = chosen(needed, equation.invars), chosen(used, equation.outvars)
     return needed, equation.replace(invars=invars, outvars=outvars, params=params)
 
 

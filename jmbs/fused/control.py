@@ -15,22 +15,13 @@ from jax.core import ShapedArray
 from jmbs.fused.algebra import BOOL, apply
 from jmbs.fused.expressions import INDEX, Break, CodeBlock, IfElse, Loop, Node, Variable
 from jmbs.fused.flatten import Equation, Flat
-from jmbs.fused.interpreter import ControlRule, Interpreter, plain
+from jmbs.fused.interpreter import UPDATES, ControlRule, Interpreter, plain
 from jmbs.fused.values import Memory, Scalars, Value, array, fill, index, only, row, scalars
 
 MANY = 512
 """Entries of a carried array, or of what branches give, that is in memory if it has more."""
 PLACED = 16
 """The same where it is changed at places that are known as the loop runs."""
-CHANGING = {
-    "dynamic_update_slice",
-    "scatter",
-    "scatter-add",
-    "scatter-sub",
-    "scatter-mul",
-    "scatter-min",
-    "scatter-max",
-}
 
 Targets = Sequence[Memory | None]
 Body = Callable[[list[Value], Node], list[Value]]
@@ -207,7 +198,7 @@ def _is_placed(to: Interpreter, body: Flat, v: int) -> bool:
         if not any(read):
             continue
         k, p = read.index(True), eqn.params
-        if eqn.name in CHANGING and k == 0:
+        if eqn.name in UPDATES and k == 0:
             return True
         if eqn.name == "scan":
             programs = [(p["jaxpr"], k)]

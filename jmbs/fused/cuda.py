@@ -23,7 +23,7 @@ from jax.interpreters import mlir
 
 from jmbs.fused.call import fused, fused_call, plain
 from jmbs.fused.flatten import Untranslatable
-from jmbs.fused.members import Members, one_axis, spread
+from jmbs.fused.members import Members, chosen, one_axis, spread
 from jmbs.fused.nvrtc import NotCompiled, ptx
 from jmbs.fused.packed import NAME, is_small, packed_source, packing_of
 from jmbs.fused.translate import translate
@@ -52,23 +52,23 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr, 
 def _launcher(program: ClosedJaxpr, members: Members) -> Callable[..., list]:
     """The function that calls the kernel of a fused call. Raises `Untranslatable` or `NotCompiled`."""
     filled = _filled(program.in_avals)
-    arguments, types = _where(filled, members.arguments), _where(filled, program.in_avals)
+    arguments, types = chosen(filled, members.arguments), chosen(filled, program.in_avals)
     pairs = list(zip(arguments, types, strict=True))
-    turned = tuple(own.by_member and (own.turned or not is_small(of_one)) for own, of_one in pairs)
-    straight = [own.by_member and not flag for own, flag in zip(arguments, turned, strict=True)]
-    kernel = translate(_without_empty(program), turned, "fused")
-    results = packing_of(kernel.outputs, _where(_filled(program.out_avals), members.turned))
+    minor = tuple(own.by_member and (own.minor or not is_small(of_one)) for own, of_one in pairs)
+    straight = [own.by_member and not flag for own, flag in zip(arguments, minor, strict=True)]
+    kernel = translate(_without_empty(program), minor, "fused")
+    results = packing_of(kernel.outputs, chosen(_filled(program.out_avals), members.minor))
     if 1 + len(types) + len(results.groups) > MOST_ARGUMENTS:
         raise Untranslatable("fused_call", f"more than {MOST_ARGUMENTS} arrays go in and out")
     code = ptx(packed_source(kernel, straight, results))
     _log.debug("a fused call of %d members is a kernel of %d bytes of PTX", members.count, len(code))
 
     def launch(*args: Any) -> list:
-        pairs = zip(_where(filled, args), arguments, strict=True)
+        pairs = zip(chosen(filled, args), arguments, strict=True)
         given = [one_axis(spread(x, own, members.sizes), members) if own.by_member else x for x, own in pairs]
         types = tuple(ShapedArray((members.count, *t.shape), t.dtype) for t in results.packed_types)
         count = jnp.asarray(members.count, np.int32)
-        found = iter(results.unpack(_ptx.bind(count, *given, code=code, turned=turned, types=types)))
+        found = iter(results.unpack(_ptx.bind(count, *given, code=code, minor=minor, types=types)))
         wanted = zip(_filled(program.out_avals), program.out_avals, strict=True)
         values = [next(found) if flag else jnp.zeros((members.count, *t.shape), t.dtype) for flag, t in wanted]
         return [jnp.reshape(x, (*members.sizes, *x.shape[1:])) for x in values]
@@ -81,10 +81,6 @@ def _filled(types: Sequence[Any]) -> list[bool]:
     return [math.prod(of_one.shape) > 0 for of_one in types]
 
 
-def _where(wanted: Sequence[bool], of: Sequence) -> list:
-    return [x for x, keep in zip(of, wanted, strict=True) if keep]
-
-
 def _without_empty(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program without arguments and results that have no entries."""
     inputs, outputs = _filled(program.in_avals), _filled(program.out_avals)
@@ -94,9 +90,9 @@ def _without_empty(program: ClosedJaxpr) -> ClosedJaxpr:
     def function(*given: Any) -> list:
         each, types = iter(given), zip(inputs, program.in_avals, strict=True)
         args = [next(each) if flag else jnp.zeros(t.shape, t.dtype) for flag, t in types]
-        return _where(outputs, jaxpr_as_fun(program)(*args))
+        return chosen(outputs, jaxpr_as_fun(program)(*args))
 
-    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in _where(inputs, program.in_avals)))
+    return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in chosen(inputs, program.in_avals)))
 
 
 _ptx = Primitive("ptx_call")
@@ -104,7 +100,7 @@ _ptx.multiple_results = True
 
 
 def _lower_ptx(
-    context: mlir.LoweringRuleContext, *args: Any, code: str, turned: Sequence[bool], types: Sequence[ShapedArray]
+    context: mlir.LoweringRuleContext, *args: Any, code: str, minor: Sequence[bool], types: Sequence[ShapedArray]
 ):
     blocks = -(-types[0].shape[0] // BLOCK)
     numbers = {"grid_x": blocks, "grid_y": 1, "grid_z": 1, "block_x": BLOCK, "block_y": 1, "block_z": 1}
@@ -121,14 +117,14 @@ def _lower_ptx(
         operands=args,
         backend_config=str(ir.DictAttr.get(config)),
         api_version=2,
-        operand_layouts=[_layout(rank, turn) for rank, turn in zip(ranks, (False, *turned), strict=True)],
+        operand_layouts=[_layout(rank, flag) for rank, flag in zip(ranks, (False, *minor), strict=True)],
         result_layouts=[_layout(len(t.shape), True) for t in types],
     ).results
 
 
-def _layout(rank: int, turned: bool) -> tuple[int, ...]:
-    """Axes, the innermost first: that of the members, the first one, of an array that is turned."""
-    return (0, *reversed(range(1, rank))) if turned else tuple(reversed(range(rank)))
+def _layout(rank: int, minor: bool) -> tuple[int, ...]:
+    """Axes, the innermost first: that of the members, the first one, where it is the minor one."""
+    return (0, *reversed(range(1, rank))) if minor else tuple(reversed(range(rank)))
 
 
 _ptx.def_abstract_eval(lambda *_, types, **__: list(types))

@@ -11,11 +11,11 @@ from jax.core import ShapedArray
 
 
 class Own(NamedTuple):
-    """Of an argument: which of the `axes` of members it has; whether it comes `turned` from another fused call, with
-    the members' axis innermost in memory."""
+    """Of an argument: which of the `axes` of members it has; whether the members' axis is
+    the `minor` one, innermost in memory, as another fused call leaves it."""
 
     axes: tuple[bool, ...]
-    turned: bool = False
+    minor: bool = False
 
     @property
     def by_member(self) -> bool:
@@ -25,24 +25,25 @@ class Own(NamedTuple):
 
 class Members(NamedTuple):
     """Axes of members, which lead: their `sizes`, the outermost first; what `arguments` have of them; which of the
-    results, which have all, are `turned`, since other fused calls alone want them."""
+    results, which have all, are left with the members' axis as the `minor` one, since other fused calls alone want
+    them."""
 
     sizes: tuple[int, ...]
     arguments: tuple[Own, ...]
-    turned: tuple[bool, ...]
+    minor: tuple[bool, ...]
 
     @property
     def count(self) -> int:
         """How many there are."""
         return math.prod(self.sizes)
 
-    def of(self, arguments: Sequence[Own], turned: Sequence[bool]) -> Members:
+    def of(self, arguments: Sequence[Own], minor: Sequence[bool]) -> Members:
         """The same members and another program."""
-        return Members(self.sizes, tuple(arguments), tuple(turned))
+        return Members(self.sizes, tuple(arguments), tuple(minor))
 
-    def whole(self, turned: bool = False) -> Own:
+    def whole(self, minor: bool = False) -> Own:
         """An argument that has all axes."""
-        return Own((True,) * len(self.sizes), turned)
+        return Own((True,) * len(self.sizes), minor)
 
     @property
     def nothing(self) -> Own:
@@ -66,3 +67,8 @@ def spread(x: Any, own: Own, sizes: Sequence[int]) -> Any:
 def one_axis(x: Any, members: Members) -> Any:
     """Of an array with all axes of members, these as one."""
     return jnp.reshape(x, (members.count, *jnp.shape(x)[len(members.sizes) :]))
+
+
+def chosen(wanted: Sequence[bool], of: Sequence) -> list:
+    """Those entries that are wanted."""
+    return [x for x, keep in zip(of, wanted, strict=True) if keep]

@@ -59,12 +59,12 @@ class Packing:
         return [found[i] for i in range(len(self.types))]
 
 
-def packing_of(types: Sequence[ShapedArray], turned: Sequence[bool]) -> Packing:
-    """Small arrays of one type together, all others alone, and those that other kernels take as they are, `turned`."""
+def packing_of(types: Sequence[ShapedArray], minor: Sequence[bool]) -> Packing:
+    """Small arrays of one type together, all others alone, and those whose members are the `minor` axis."""
     together: dict[np.dtype, list[int]] = {}
     alone: list[tuple[int, ...]] = []
     for i, of_one in enumerate(types):
-        if is_small(of_one) and not turned[i]:
+        if is_small(of_one) and not minor[i]:
             together.setdefault(of_one.dtype, []).append(i)
         else:
             alone.append((i,))

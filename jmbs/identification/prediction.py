@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jmbs.identification.expressions import Expression
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
+FINER = 4
+"""How many times closer than its samples a recording's motion may be looked at in one run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +58,12 @@ class FitProgram:
 
     def shown(self, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
         """See `predict`."""
-        return prediction(self, member, local)
+        return self.shown_at(member, local, np.asarray(member.times))[:, : len(member.times)]
+
+    def shown_at(self, member: Member, local: Float[Array, " p"], times: np.ndarray) -> Float[Array, "c n"]:
+        """The same at other times, s, `FINER` times as many as samples at most, and at the last of them again."""
+        padded = np.pad(times, (0, FINER * len(member.times) - len(times)), mode="edge")
+        return prediction(self, member, local, jnp.asarray(padded, member.times.dtype))
 
     def taken(self, member: Member, local: Float[Array, " p"]) -> Float[Array, " c"]:
         """Degrees of freedom of each channel's samples that nuisance unknowns take: there are none."""
@@ -152,16 +160,18 @@ def predict(
     local: Float[Array, " p"],
     adjoint: str = "forward",
     horizon: Any = jnp.inf,
+    times: Float[Array, " n"] | None = None,
 ) -> Float[Array, "c n"]:
     """What the sensors show at times up to `horizon`, s, without noise; pure. NaN after a failure of the run.
 
-    **Arguments:** `adjoint`: see `simulate`. With `forward` the run ends where nothing later is asked for, with others
-    it has as many steps as the program's knots allow.
+    **Arguments:** `times`, s: by default those of the samples; `adjoint`: see `simulate`. With `forward` the run ends
+    where nothing later is asked for, with others it has as many steps as the program's knots allow.
     """
     model, named, moved = fitted_model(program, member, local)
     audit = any(needs_audit(output) for output in program.outputs)
     sensors = sensor_values(program, member, named)
     known, most = member.knots, program.knots
+    times = member.times if times is None else times
     if adjoint == "forward":
         known = known_knots(program, member, [delay for _, _, delay in sensors], horizon)
         # The first step leads from the start to itself; what an audit says of a saved time comes with the one after.
@@ -181,7 +191,7 @@ def predict(
     shown = []
     for output, (gain, bias, delay) in zip(program.outputs, sensors, strict=True):
         knots = signal(output, model, run, member.step, moved, known)
-        shown.append(gain * at_times(member.start, member.step, knots, member.times - delay, known) + bias)
+        shown.append(gain * at_times(member.start, member.step, knots, times - delay, known) + bias)
     return jnp.stack(shown)
 
 
@@ -220,6 +230,8 @@ def residual_and_jacobian(
 
 
 @eqx.filter_jit
-def prediction(program: FitProgram, member: Member, local: Float[Array, " p"]) -> Float[Array, "c n"]:
+def prediction(
+    program: FitProgram, member: Member, local: Float[Array, " p"], times: Float[Array, " n"]
+) -> Float[Array, "c n"]:
     """See `predict`."""
-    return predict(program, member, local)
+    return predict(program, member, local, times=times)

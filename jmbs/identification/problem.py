@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
@@ -76,7 +77,8 @@ class Counts:
 class FitProblem:
     """All experiments of a study with its unknowns; `noise` by sensor, standard deviations that hold where a recording
     gives none; `ties` and `derived`, expressions by path and name, each after those that it follows from; `latest`:
-    by recording, what was evaluated last, and where."""
+    by recording, what was evaluated last, and where; `runs`: by recording, the last two plain runs, and what they
+    showed."""
 
     study: Study
     models: Mapping[str, Model]
@@ -89,6 +91,7 @@ class FitProblem:
     latest: dict[str, tuple[Member, tuple[bytes, float], tuple[np.ndarray, np.ndarray]]] = dataclasses.field(
         default_factory=dict, repr=False
     )
+    runs: dict[str, list[tuple[Experiment, bytes, np.ndarray]]] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def training(self) -> tuple[Experiment, ...]:
@@ -134,16 +137,35 @@ class FitProblem:
         own = self.unknowns.held_out.get(experiment.recording.name, ())
         return np.concatenate([x[experiment.local], starts_of(own)])
 
-    def predicted(self, experiment: Experiment, local: np.ndarray) -> dict[str, np.ndarray]:
-        """What the sensors of a recording show at its sample times, by name, at its local unknowns."""
-        n, shown = len(experiment.recording.ts), self.shown(experiment, local)
+    def predicted(
+        self, experiment: Experiment, local: np.ndarray, times: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """What the sensors of a recording show at its local unknowns, by name: at its sample times, or at others, s, of
+        a recording that is simulated."""
+        n = len(experiment.recording.ts if times is None else times)
+        if times is None:
+            shown = self.shown(experiment, local)
+        else:
+            shown = self._run(lambda at: experiment.run.shown_at(experiment.member, at, times), experiment, local)
         return {name: row[:n] for name, row in zip(experiment.program.sensors, shown, strict=True)}
 
     def shown(self, experiment: Experiment, local: np.ndarray) -> np.ndarray:
-        """The same (c, n) at all times of its program."""
+        """The same (c, n) at all times of its program. The last two runs of a recording are not made again: steps are
+        chosen by comparing runs, and the one whose steps are taken is then wanted itself."""
+        runs, place = self.runs.setdefault(experiment.recording.name, []), np.asarray(local, float).tobytes()
+        for run in runs:
+            if run[1] == place and _show_the_same(run[0], experiment):
+                runs.append(run)
+                break
+        else:
+            found = self._run(lambda at: experiment.program.shown(experiment.member, at), experiment, local)
+            runs.append((experiment, place, found))
+        del runs[:-2]
+        return runs[-1][2]
+
+    def _run(self, shows: Callable[[Array], Array], experiment: Experiment, local: np.ndarray) -> np.ndarray:
         self.counts.simulations += experiment.program.simulates
-        at = jnp.asarray(local, experiment.member.model.dtype)
-        return np.asarray(experiment.program.shown(experiment.member, at))
+        return np.asarray(shows(jnp.asarray(local, experiment.member.model.dtype)))
 
     def steps(self) -> dict[str, float]:
         """The step of each recording that is simulated, s."""
@@ -160,6 +182,17 @@ class FitProblem:
     def ends(self) -> dict[str, float]:
         """The last sample's time of each recording, s."""
         return {e.recording.name: float(np.max(e.recording.ts)) for e in self.experiments}
+
+
+def _show_the_same(a: Experiment, b: Experiment) -> bool:
+    """Whether two experiments of one recording show the same at equal unknowns: a run depends on its model, times and
+    steps, whatever was measured and however many steps its program has room for."""
+    if not (isinstance(a.program, FitProgram) and isinstance(b.program, FitProgram)):
+        return a.program is b.program and a.member is b.member
+    same_program = dataclasses.replace(a.program, knots=b.program.knots) == b.program
+    arrays = ("model", "start", "times", "constants", "transforms", "fixed")
+    same_arrays = all(getattr(a.member, name) is getattr(b.member, name) for name in arrays)
+    return same_program and same_arrays and float(a.member.step) == float(b.member.step)
 
 
 def pose(study: Study) -> FitProblem:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import jax.numpy as jnp
 import numpy as np
 
 from jmbs.identification.findings import Finding
-from jmbs.identification.prediction import FitProgram
+from jmbs.identification.prediction import FINER, FitProgram
 from jmbs.identification.problem import Experiment, FitProblem, deviations_of
 
-FINER = 4
-"""How much closer the motion is looked at than it was sampled."""
 FEWEST = 4.0
 """Samples in a period of the fastest motion below which a channel is named."""
 NOISES = 3.0
@@ -31,8 +26,11 @@ def sampling_findings(problem: FitProblem, experiment: Experiment, local: np.nda
     spacing = float(np.median(np.diff(recording.ts)))
     noise = deviations_of(problem.study, recording, experiment.program.sensors, problem.noise)
     findings = []
-    for name, values in _finely(problem, experiment, local, spacing / FINER).items():
-        found = _fastest_period(values, spacing / FINER, NOISES * float(np.min(noise[name])))
+    begin, span = float(recording.ts[0]), float(recording.ts[-1] - recording.ts[0])
+    step = max(spacing, span / len(recording.ts)) / FINER  # as many times as one run shows
+    shown = problem.predicted(experiment, local, begin + step * np.arange(int(span / step) + 1))
+    for name, values in shown.items():
+        found = _fastest_period(values, step, NOISES * float(np.min(noise[name])))
         if found is not None and found < FEWEST * spacing:
             path = f"recordings/{recording.name}/channels/{name}"
             message = f"{path}: found samples every {spacing:.3g} s, wanted at least {FEWEST:g} in a period of its"
@@ -42,24 +40,6 @@ def sampling_findings(problem: FitProblem, experiment: Experiment, local: np.nda
             message += " not seen, and a start that is far off may end in another motion"
             findings.append(Finding("sampling", "warning", message, recording.name, name))
     return findings
-
-
-def _finely(problem: FitProblem, experiment: Experiment, local: np.ndarray, step: float) -> dict[str, np.ndarray]:
-    """By sensor the model's signal at every `step`, s, from the first sample on: in pieces of as many times as the
-    program takes."""
-    n = len(experiment.member.times)
-    begin, end = float(experiment.recording.ts[0]), float(experiment.recording.ts[-1])
-    times = begin + step * np.arange(int((end - begin) / step) + 1)
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in experiment.program.sensors}
-    for start in range(0, len(times), n):
-        some = times[start : start + n]
-        padded = jnp.asarray(np.pad(some, (0, n - len(some)), mode="edge"), experiment.member.times.dtype)
-        recording = dataclasses.replace(experiment.recording, ts=some)
-        member = dataclasses.replace(experiment.member, times=padded)
-        shown = problem.predicted(experiment._replace(recording=recording, member=member), local)
-        for name, values in shown.items():
-            pieces[name].append(values)
-    return {name: np.concatenate(parts) for name, parts in pieces.items()}
 
 
 def _fastest_period(values: np.ndarray, step: float, least: float) -> float | None:

@@ -50,11 +50,11 @@ def library(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(compiled))
 
 
-def _launched(count: Any, *args: Any, code: str, turned: Sequence[bool], types: Sequence) -> list:
-    """What a kernel writes: arrays that are turned have the members' axis innermost, as all results."""
+def _launched(count: Any, *args: Any, code: str, minor: Sequence[bool], types: Sequence) -> list:
+    """What a kernel writes: arrays whose members are the minor axis have it innermost, as all results."""
     members = int(count)
     given = [np.asarray(x) for x in args]
-    given = [np.ascontiguousarray(np.moveaxis(x, 0, -1) if t else x) for x, t in zip(given, turned, strict=True)]
+    given = [np.ascontiguousarray(np.moveaxis(x, 0, -1) if last else x) for x, last in zip(given, minor, strict=True)]
     found = [np.zeros((*t.shape[1:], members), t.dtype) for t in types]
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*given, *found)]
     machine = library(code)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jmbs.identification import Recording, Sensor
-from jmbs.identification.prediction import FitProgram
+from jmbs.identification.prediction import FINER, FitProgram
 from jmbs.identification.sampling import sampling_findings
 
 TS = np.linspace(0.0, 2.0, 101)
@@ -35,9 +35,10 @@ def findings(signal, noise: float = 1e-3, n: int = 101):
     recording = Recording("swing", TS, {"x": np.zeros(101)})
     one = One(recording, FitProgram((), ("x",), (), (), 8, "rk4"), Times(np.resize(TS, n)))
 
-    def predicted(experiment, local) -> dict[str, np.ndarray]:
+    def predicted(experiment, local, times) -> dict[str, np.ndarray]:
         del local
-        return {"x": signal(np.asarray(experiment.member.times)[: len(experiment.recording.ts)])}
+        assert len(times) <= FINER * len(experiment.member.times)
+        return {"x": signal(times)}
 
     study = types.SimpleNamespace(sensors={"x": Sensor("hinge/q", noise)})
     problem = types.SimpleNamespace(study=study, noise={}, predicted=predicted)

@@ -46,6 +46,23 @@ def test_runs_end_where_nothing_later_is_asked_for(problem):
         assert REACH < int(known) - horizon / float(e.member.step) <= REACH + 1 < int(e.member.knots)
 
 
+def test_what_was_run_is_not_run_again(problem):
+    """The runs that chose the steps show the start: the same, bit for bit, as one that is made anew."""
+    again = pose(problem.study)
+    chosen = again.counts.simulations
+    for e, before in zip(again.experiments, problem.experiments, strict=True):
+        shown, x = again.shown(e, again.local(e, again.unknowns.first)), problem.unknowns.first
+        problem.runs.clear()
+        np.testing.assert_array_equal(shown, problem.shown(before, problem.local(before, x)))
+        assert again.counts.simulations == chosen
+        finer = np.arange(0.0, float(np.max(e.recording.ts)), 1e-3)[: 2 * len(e.recording.ts)]
+        assert again.predicted(e, again.local(e, x), finer)["q"].shape == finer.shape
+        chosen += 1
+        again.shown(e, 1.01 * again.local(e, x))
+        chosen += 1
+        assert again.counts.simulations == chosen
+
+
 def test_shorter_steps_and_other_starts_find_the_program_compiled(problem):
     problem.evaluate(problem.unknowns.first, problem.ends())
     steps = {name: step / 4 for name, step in problem.steps().items()}
