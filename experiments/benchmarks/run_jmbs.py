@@ -22,9 +22,9 @@ from experiments.benchmarks.kinematics import quaternion, random_states
 from experiments.benchmarks.mechanisms import system_of
 from experiments.benchmarks.neutral import COORDINATES, RATES, System
 from experiments.benchmarks.worker import KEPT_MEMBERS, Prepared, Unsupported, serve
-from jmbs.multibody.articulated import articulated_accelerations
-from jmbs.multibody.kinematics import kinematics
-from jmbs.multibody.mass_matrix import less_loads, turned_inertias, wrenches_of
+from jmbs.rigid_body.articulated import articulated_accelerations
+from jmbs.rigid_body.kinematics import kinematics
+from jmbs.rigid_body.mass_matrix import less_loads, turned_inertias, wrenches_of
 
 JOINTS = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 STENCIL = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -118,7 +118,7 @@ def without_derivative_rules() -> Iterator[None]:
         needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
         return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]
 
-    where, policies = importlib.import_module("jmbs.multibody.tree_dae"), jax.checkpoint_policies
+    where, policies = importlib.import_module("jmbs.tree.tree_dae"), jax.checkpoint_policies
     everything = unittest.mock.patch.object(policies, "save_only_these_names", lambda *_: policies.everything_saveable)
     with unittest.mock.patch.object(where, "forward_dynamics", naive), everything:
         yield

@@ -77,7 +77,7 @@ class MultipleShooting:
     def _charts(self, windowed: WindowedRecording, values: list[np.ndarray], scales: list[float]) -> list[WindowChart]:
         """Of the starts of all windows but the first, near states of these values, by window."""
         states = windowed.states
-        if not states.closed:
+        if not states.loops:
             return [open_chart(states, value, scales) for value in values[1:]]
         self.problem.count()
         x, n, charts = self.problem.unknowns.first[windowed.experiment.local], len(states.outputs), []

@@ -29,13 +29,13 @@ SHORTEST = ORDER + 2
 
 class JointStates(NamedTuple):
     """The states of joints: `blocks`, the q and the v of each, where they stand and how many coordinates they have;
-    `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's. Where joints have `closed`
-    loops, assembly starts from these q and v."""
+    `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's. Where joints close `loops`,
+    assembly starts from these q and v."""
 
     blocks: tuple[UnknownBlock, ...]
     outputs: tuple[OutputName, ...]
     entries: tuple[int, ...]
-    closed: bool
+    loops: bool
 
     @property
     def owners(self) -> list[tuple[str, str]]:
@@ -106,7 +106,7 @@ def _first_state(
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
     def values(vector):
         model = fitted_model(program, member, vector)[0]
-        if states.closed:
+        if states.loops:
             view = model.view(model.initial_state(), member.start)
             found = [getattr(view, key)[joint] for joint, key in states.owners]
         else:
@@ -136,25 +136,25 @@ def joint_states(model: Model) -> JointStates:
     if model.tree is None or not _is_of_joints(model):
         found = f"multiple_shooting of {model.name}, which has constraints, free bodies or states besides joints'"
         raise ModelError("estimator/method", found, "joints alone; shooting with a growing horizon takes all")
-    closed = model.tree.closing is not None
+    loops = model.tree.only_loops is not None
     for joint in model.layout.joints:
         sizes = model.layout.initial_shapes("joints", joint)
         for key in ("q", "v"):
             (n,), (coordinates,) = sizes[key], sizes["v"]
             if not n:
                 continue
-            path = f"initial/{joint}/{'guess' if closed and key == 'q' else key}"
+            path = f"initial/{joint}/{'guess' if loops and key == 'q' else key}"
             names = tuple(f"windows/{joint}/{key}[{i}]" for i in range(n))
             blocks.append(UnknownBlock(names, Place(path, path), coordinates))
             outputs += [parse_output(model, f"{joint}/{key}[{i}]") for i in range(n)]
             entries.append(n)
-    return JointStates(tuple(blocks), tuple(outputs), tuple(entries), closed)
+    return JointStates(tuple(blocks), tuple(outputs), tuple(entries), loops)
 
 
 def _is_of_joints(model: Model) -> bool:
     """Whether the states of joints, some of which may close loops, are all that a model has."""
     tree = model.tree
-    if tree is None or (tree.other_rows.size and tree.closing is None):
+    if tree is None or (tree.other_rows.size and tree.only_loops is None):
         return False
     if not all(all(group.names) for group in tree.tree.groups):
         return False
@@ -211,7 +211,7 @@ def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -
     ties = tuple((place, expression) for place, expression in program.ties if not place.base.startswith("initial/"))
     fixed = {path: value for path, value in e.member.fixed.items() if not path.startswith("initial/")}
     blocks, model = program.blocks, e.member.model
-    if states.closed:
+    if states.loops:
         blocks = tuple(b._replace(place=None) if _is_initial(b.place) else b for b in blocks)
         model = dataclasses.replace(model, initial={"joints": {}})
     of_windows = FitProgram(

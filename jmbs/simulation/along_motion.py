@@ -9,8 +9,9 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.jaxext import with_entries
-from jmbs.multibody import Layout, inverse_dynamics, tree_dae
+from jmbs.rigid_body import inverse_dynamics
 from jmbs.simulation.state import identity_state
+from jmbs.tree import Layout, tree_dae
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

@@ -27,12 +27,12 @@ from jmbs.library.mechanics import (
     with_port_distances,
 )
 from jmbs.linear import rank_tolerance
-from jmbs.multibody import make_layout, recognise
 from jmbs.simulation.mechanics import initial_states, initial_values, layout_of, refuse_given_twice, state_shapes
 from jmbs.simulation.model import Model, given_state
 from jmbs.simulation.motion_view import with_names
 from jmbs.simulation.parameter_values import REFERENCES, within_bounds
 from jmbs.simulation.state import to_internal
+from jmbs.tree import make_layout, recognise
 
 
 def compile(

@@ -18,10 +18,10 @@ from jmbs.dae import ACCOUNT, StateManifold, project
 from jmbs.ephs import ReferenceDAE, imbalance
 from jmbs.errors import ModelError
 from jmbs.jaxext import entries_across, entries_at
-from jmbs.multibody import TreeDAE, efforts_at, seen, stored_with, tree_dae
-from jmbs.multibody import project as project_tree
 from jmbs.simulation.instant import Forces, Instant, instant
 from jmbs.simulation.state import State, to_internal, with_velocities
+from jmbs.tree import TreeDAE, efforts_at, seen, stored_with, tree_dae
+from jmbs.tree import project as project_tree
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

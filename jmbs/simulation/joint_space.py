@@ -14,9 +14,10 @@ from jaxtyping import Array, Float
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.jaxext import as_one_program
-from jmbs.multibody import Layout, TreeDAE, inverse_dynamics, kinematics, mass_matrix, tree_dae, turned_inertias
+from jmbs.rigid_body import inverse_dynamics, kinematics, mass_matrix, turned_inertias
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation
+from jmbs.tree import Layout, TreeDAE, tree_dae
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

@@ -16,7 +16,6 @@ from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
 from jmbs.jaxext import as_one_program, quick_to_compile
 from jmbs.library.mechanics import NamedParameter, SimulationSpec
-from jmbs.multibody import Layout
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.instant import instant
@@ -31,6 +30,7 @@ from jmbs.simulation.misses import Misses, refuse_misses
 from jmbs.simulation.motion_view import MotionView, view_of
 from jmbs.simulation.parameter_values import parameter_values, with_values
 from jmbs.simulation.state import InnerState, State, identity_state, to_internal
+from jmbs.tree import Layout
 
 ASSEMBLY_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 """Largest closure gap (m, rad) or miss of a given value that still counts as rounding of the data."""

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.lie import SE3, quaternion_to_rotation, rotate_back
-from jmbs.multibody import tree_dae
 from jmbs.simulation.state import State
+from jmbs.tree import tree_dae
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model

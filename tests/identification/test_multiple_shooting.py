@@ -154,7 +154,7 @@ def test_models_whose_joints_do_not_say_all_are_refused(config):
 def test_starts_within_loops_have_as_many_coordinates_as_are_independent():
     """Of a slider-crank one of q and one of v, along what assembly, here a projection by hand, keeps."""
     states = joint_states(jmbs.compile(jmbs.load(ROOT / "configs" / "slider_crank.yaml")))
-    assert states.closed and {str(block.place).count("/guess") for block in states.blocks} == {0, 2}
+    assert states.loops and {str(block.place).count("/guess") for block in states.blocks} == {0, 2}
     of_rates, rng = np.array(states.keys) == "v", np.random.default_rng(0)
     along, n = rng.normal(size=len(states.keys)), len(states.keys)
     slope = np.zeros((n, n))

@@ -319,7 +319,7 @@ def test_rotors_of_a_loop():
     mujoco.mj_resetData(m, d)
     d.eq_active[2:], m.opt.gravity[:] = 0, [3.0, 2.0, -9.0]
     mujoco.mj_forward(m, d)
-    assert model.tree.closing is not None and model.tree.rotors is not None
+    assert model.tree.only_loops is not None and model.tree.rotors is not None
     values = translated(joint_values(m, d), {"left": "left_joint", "right": "right_joint"})
     values["gravity"] = m.opt.gravity.copy()
     assert_same_equations(model, m, d, exact_accelerations(m, d), values)

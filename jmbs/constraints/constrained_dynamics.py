@@ -1,0 +1,246 @@
+"""Forward dynamics of trees with loops that joints close: accelerations and multipliers at once.
+
+    M(q) dv + b(q, v) + J^T mu = forces,      d/dt (J v) = -drift,      J = W^T (first - second body's twist)
+
+Derivatives are those of these equations at the solution, see `jmbs.rigid_body.implicit`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.by_value import by_value
+from jmbs.constraints.loop_adjoint import loop_gradient
+from jmbs.constraints.loop_joints import (
+    LoopJoints,
+    Loops,
+    by_joint,
+    drift,
+    gaps,
+    less_transmitted,
+    loop_jacobian,
+    rates_and_rows,
+)
+from jmbs.constraints.row_blocks import band_solver
+from jmbs.constraints.row_plan import RowPlan
+from jmbs.linear import SparseRows, definite_solver_of_many, products
+from jmbs.rigid_body import (
+    Column,
+    Equations,
+    Inputs,
+    Links,
+    Tree,
+    TreeMotion,
+    articulated_factor,
+    articulated_solve,
+    body_wrenches,
+    generalised_forces,
+    kinematics,
+    less_loads,
+    linearisation,
+    power_gradient,
+    solution,
+    sum_of,
+    turned_inertias,
+    twists_of,
+    wrenches_of,
+)
+from jmbs.spatial import Symmetric, scale, symmetric_times
+
+DENSE_ROWS = 24
+"""Up to so many rows the systems of a batch are solved together, without regard to zeros in them."""
+
+
+@by_value
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConstrainedTree:
+    """A `tree`, the joints that close `loops` in it, and how their rows are coupled."""
+
+    tree: Tree
+    loops: Loops
+    rows: RowPlan
+
+    @functools.cached_property
+    def jacobian(self) -> SparseRows:
+        """Which velocities each row sees: those that move one of the joint's bodies only."""
+        ends = self.tree.moving(self.loops.bodies[self.loops.rows])
+        return SparseRows.of(ends[:, 0] != ends[:, 1])
+
+    @functools.cached_property
+    def coloured(self) -> np.ndarray:
+        """`(colours, n_v)`: the places of the entries of all rows of a colour."""
+        places, colours = self.jacobian.places, self.rows.colours
+        coloured = np.full((colours.max(initial=-1) + 1, self.jacobian.size), -1)
+        row, column = np.nonzero(places >= 0)
+        coloured[colours[row], column] = places[row, column]
+        return coloured
+
+
+class LoopInputs(NamedTuple):
+    """**Arguments:** the parameters of the `joints` that close loops; `efforts` at their rates, given by others; and
+    `drift`, an additional rate of the rows."""
+
+    joints: LoopJoints
+    efforts: Float[Array, " rates"]
+    drift: Float[Array, " m"]
+
+
+def constrained_dynamics(
+    constrained: ConstrainedTree,
+    links: Links,
+    q: tuple[Array, ...],
+    v: Float[Array, " n_v"],
+    forces: Float[Array, " n_v"],
+    closure: LoopInputs,
+    loads: Float[Array, "bodies 6"] | None = None,
+) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
+    """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
+    n_v, inputs = constrained.tree.n_velocities, Inputs(links, q, v, forces, loads, closure)
+    x = solution(_equations(constrained, _residual, _value), inputs, n_v + len(closure.drift))
+    return x[:n_v], x[n_v:]
+
+
+def loop_impulse(
+    constrained: ConstrainedTree, links: Links, q: tuple[Array, ...], joints: LoopJoints, rows: Float[Array, " m"]
+) -> Float[Array, " n_v"]:
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
+    tree = constrained.tree
+    still = jnp.zeros(tree.n_velocities, rows.dtype)
+    closure = LoopInputs(joints, jnp.zeros(len(constrained.loops.rates), rows.dtype), rows)
+    # Without motion and weight, the accelerations that annul a drift are those of an impulse.
+    inputs = Inputs(links.weightless, q, still, still, None, closure)
+    equations = _equations(constrained, _impulse_residual, _impulse)
+    return solution(equations, inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
+
+
+def _equations(constrained: ConstrainedTree, residual: Callable, value: Callable) -> Equations:
+    return Equations(
+        constrained.tree,
+        functools.partial(residual, constrained),
+        functools.partial(value, constrained),
+        functools.partial(_solve, constrained),
+        functools.partial(_pull, constrained),
+    )
+
+
+def _residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
+    tree, (links, q, v, forces, _, closure) = constrained.tree, inputs
+    dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
+    kin = kinematics(tree, links, q, v, dv, differentiable=True)
+    joints = closure.joints.in_components()
+    needed = _needed(constrained, inputs, kin, joints, body_wrenches(links, kin), multipliers)
+    rest = links.with_rotors(generalised_forces(tree, kin, needed), dv) - forces
+    return jnp.concatenate([rest, _drift(constrained, kin, joints, closure)])
+
+
+def _impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
+    """The same without motion, weight and forces: momenta of bodies that move with the impulse's velocities."""
+    tree, (links, q, still, _, _, closure) = constrained.tree, inputs
+    # With the batch axis that all inputs have.
+    v, multipliers = x[: tree.n_velocities] + jnp.zeros_like(still), x[tree.n_velocities :]
+    kin = kinematics(tree, links, q, v, differentiable=True)
+    bodies, joints, loops = kin.bodies, closure.joints.in_components(), constrained.loops
+    momenta = symmetric_times(turned_inertias(links, kin), bodies.spin), scale(links.mass, bodies.velocity)
+    transmitted = by_joint(joints.normal, multipliers, loops.rows, len(loops.bodies))
+    needed = less_transmitted(bodies, loops, joints, momenta, transmitted)
+    rest = links.with_rotors(generalised_forces(tree, kin, needed), v)
+    rows = rates_and_rows(gaps(bodies, loops, joints).twist, loops, joints)[1]
+    return jnp.concatenate([rest, rows + closure.drift])
+
+
+def _value(constrained: ConstrainedTree, inputs: Inputs) -> Array:
+    tree, (links, q, v, forces, _, closure) = constrained.tree, inputs
+    kin, joints = kinematics(tree, links, q, v), closure.joints.in_components()
+    inertia = turned_inertias(links, kin)
+    needed = _needed(constrained, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
+    free = forces - generalised_forces(tree, kin, needed)
+    rates = -_drift(constrained, kin, joints, closure)
+    return _solution(constrained, links, kin, joints, inertia, free, rates)
+
+
+def _impulse(constrained: ConstrainedTree, inputs: Inputs) -> Array:
+    """The same without motion, weight and forces."""
+    links, q, v, _, _, closure = inputs
+    kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
+    return _solution(constrained, links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
+
+
+def _solve(constrained: ConstrainedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
+    n_v, links = constrained.tree.n_velocities, inputs.links
+    kin, joints = kinematics(constrained.tree, links, inputs.q, inputs.v), inputs.closure.joints.in_components()
+    return _solution(constrained, links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
+
+
+def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
+    n_v, (links, q, v, _, loads, closure) = constrained.tree.n_velocities, inputs
+    dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
+    at = linearisation(constrained.tree, links, q, v, dv, inputs.varied(changing), local=False)
+    weights = _solution(constrained, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
+    mu = twists_of(constrained.tree, at, weights[:n_v])
+    wrenches, by_joints, by_efforts = loop_gradient(
+        at.kin.bodies, mu, constrained.loops, joints, closure.efforts, multipliers, weights[n_v:]
+    )
+    by_links, by_q, by_v, by_loads = power_gradient(constrained.tree, links, at, loads, weights[:n_v], mu, wrenches)
+    by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:])
+    return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
+
+
+def _needed(
+    constrained: ConstrainedTree,
+    inputs: Inputs,
+    kin: TreeMotion,
+    joints: LoopJoints,
+    wrenches: Column,
+    multipliers: Array | None,
+) -> Column:
+    """What bodies need beyond loads and what loop joints transmit, along tangents and, if given, by multipliers.
+
+    **Arguments:** `wrenches` that their motion needs.
+    """
+    loops, n = constrained.loops, len(constrained.loops.bodies)
+    transmitted = by_joint(joints.inverse, -inputs.closure.efforts, loops.rates, n)
+    if multipliers is not None:
+        transmitted = sum_of([transmitted, by_joint(joints.normal, multipliers, loops.rows, n)])
+    return less_transmitted(kin.bodies, loops, joints, less_loads(kin, wrenches, inputs.loads), transmitted)
+
+
+def _drift(constrained: ConstrainedTree, kin: TreeMotion, joints: LoopJoints, closure: LoopInputs) -> Array:
+    """The rate of the rows, as fast as the velocities of `kin` change."""
+    return drift(gaps(kin.bodies, constrained.loops, joints), constrained.loops, joints) + closure.drift
+
+
+def _solution(
+    constrained: ConstrainedTree,
+    links: Links,
+    kin: TreeMotion,
+    joints: LoopJoints,
+    inertia: Symmetric,
+    forces: Array | None,
+    rates: Array,
+) -> Array:
+    """`(a, mu)` with `M a + J^T mu = forces` (None: zero) and `J a = rates`, with a batch axis, last."""
+    tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
+    entries = loop_jacobian(tree, kin, constrained.loops, joints, J)
+    factor = articulated_factor(tree, links, kin, inertia)
+    columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
+    given = [] if forces is None else [forces[:, None]]
+    response = articulated_solve(tree, factor, jnp.concatenate([*given, columns], axis=1))
+    if forces is None:
+        a, gap = jnp.zeros_like(response[:, 0]), -rates
+    else:
+        a, response = response[:, 0], response[:, 1:]
+        gap = J.times(entries, a) - rates
+    A = J.times(entries, response)
+    if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
+        multipliers = definite_solver_of_many(A)(gap)
+        return jnp.concatenate([a - products(response, multipliers), multipliers])
+    multipliers = band_solver(rows, A)(gap)
+    return jnp.concatenate([a - articulated_solve(tree, factor, J.transposed_times(entries, multipliers)), multipliers])

@@ -1,0 +1,155 @@
+"""Values that are defined by equations, `residual(inputs, x) = 0`, with derivatives by rule in every mode and order.
+
+The derivative solves the linear system `d residual = 0` for the change of `x`, at the solution: how the solution was
+found is never differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float
+
+from jmbs.arrays import SAVED_FOR_BACKWARD, changing_zero
+from jmbs.jaxext import deferred, kept_rule
+from jmbs.rigid_body.adjoint import along_tangents
+from jmbs.rigid_body.batches import Batchable, Changes, Inputs
+from jmbs.rigid_body.topology import Tree
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations of a tree's motion for a vector `x`. All but the residual take arrays with a batch axis, see
+    `Batchable`.
+
+    **Arguments:**
+
+    - `residual(inputs, x)`: what shall vanish; JAX differentiates it.
+    - `value(inputs)`: the solution `x`.
+    - `solve(inputs, x, rhs)`: the change of `x` that makes the residual change by `rhs`.
+    - `pull(changing, inputs, x, cotangent)`: weights of the residual, by the transposed of `solve`, and the
+      gradient of the weighted residual by the inputs' leaves (anything where these are not `changing`).
+    - `push(inputs, x, rhs, changes)`: the change of `x` that makes the residual change by `rhs` where the inputs
+      change too, elements along their tangents; None: by differentiating the residual, then `solve`.
+    """
+
+    tree: Tree
+    residual: Callable[[Inputs, Array], Array]
+    value: Callable[[Inputs], Array]
+    solve: Callable[[Inputs, Array, Array], Array]
+    pull: Callable[[tuple[bool, ...], Inputs, Array, Array], tuple[Array, list[Array]]]
+    push: Callable[[Inputs, Array, Array, Changes], Array] | None = None
+
+
+def solution(equations: Equations, inputs: Inputs, size: int, saved: bool = True) -> Float[Array, " size"]:
+    """The solution `x`; `saved`: reverse mode keeps it, see `SAVED_FOR_BACKWARD`."""
+    leaves, structure = jax.tree.flatten(inputs)
+    value = Batchable(lambda inputs, _, __: (equations.value(inputs), ()), (), size)
+
+    def function(*leaves: Array) -> Array:
+        return value(structure.unflatten(leaves), (), ())[0]
+
+    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
+        inputs = structure.unflatten(leaves)
+        x = solution(equations, inputs, size, saved)
+        return x, _rate_of_solution(equations, inputs, x, changes)
+
+    found = kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
+    return checkpoint_name(found, SAVED_FOR_BACKWARD) if saved else found
+
+
+def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:
+    """The inputs with some leaves exchanged."""
+    leaves, structure = jax.tree.flatten(inputs)
+    for k, leaf in zip(which, changed, strict=True):
+        leaves[k] = leaf
+    return structure.unflatten(leaves)
+
+
+def _rate_of_solution(equations: Equations, inputs: Inputs, x: Array, changes: Changes) -> Array:
+    """How `x` changes with the inputs.
+
+    It solves the linear system also for the inputs' changes, so that these are its right-hand side. JAX differentiates,
+    transposes and batches linear systems; how this one and its transpose are solved is said here.
+    """
+    changing = tuple(change is not None for change in changes)
+    if not any(changing):
+        return jnp.zeros_like(x)
+    # JAX transposes a linear system only if its whole right-hand side is linear in what changes.
+    nothing = jnp.broadcast_to(changing_zero(changes, x.dtype), x.shape)
+    known, structure = jax.tree.flatten((inputs, x))
+
+    def rate(known, unknown):
+        inputs, x = structure.unflatten(known)
+        rates, *given = unknown
+        given = iter(given)
+        changes = tuple(next(given) if wanted else None for wanted in changing)
+        return (_residual_rate(equations, inputs, x, changes, rates),)
+
+    def system(unknown):
+        rates, changes = unknown
+        given = tuple(change for change in changes if change is not None)
+        (total,) = deferred(rate, tuple(known), (rates, *given), (jax.ShapeDtypeStruct(x.shape, x.dtype),))
+        return total, changes
+
+    def solve(_, given):
+        rhs, changes = given
+        solved = Batchable(functools.partial(_solved, equations), changing, len(x))
+        return solved(inputs, (x, rhs), changes)[0], changes
+
+    def solve_transposed(_, given):
+        cotangent, others = given
+        solved = Batchable(functools.partial(_solved_transposed, equations, changing), changing, len(x), True)
+        weights, derivatives = solved(inputs, (x, cotangent), ())
+        return weights, jax.tree.map(jnp.add, others, derivatives)
+
+    return jax.lax.custom_linear_solve(system, (nothing, changes), solve, solve_transposed)[0]
+
+
+def _residual_rate(equations: Equations, inputs: Inputs, x: Array, changes: Changes, rates: Array | None) -> Array:
+    """How the residual changes with the inputs and, if given, the `rates` of `x`.
+
+    Elements change along their tangents only: so do derivatives backwards, and this is what JAX differentiates again.
+    """
+    leaves, along = jax.tree.leaves(inputs), changes_along_tangents(equations.tree, inputs, changes)
+    which = [k for k, change in enumerate(changes) if change is not None]
+
+    def residual(changed: list[Array], x: Array) -> Array:
+        return equations.residual(_with(inputs, which, changed), x)
+
+    at = [leaves[k] for k in which]
+    along = [change for change in along if change is not None]
+    if rates is None:
+        return jax.jvp(lambda changed: residual(changed, x), (at,), (along,))[1]
+    return jax.jvp(residual, (at, x), (along, rates))[1]
+
+
+def changes_along_tangents(tree: Tree, inputs: Inputs, changes: Changes) -> Changes:
+    """The changes, of elements their tangent parts."""
+    leaves = jax.tree.leaves(inputs)
+    spaces = dict(enumerate((g.space for g in tree.groups), len(jax.tree.leaves(inputs.links))))
+    return tuple(
+        along_tangents(spaces[k], leaves[k], change) if change is not None and k in spaces else change
+        for k, change in enumerate(changes)
+    )
+
+
+def _solved(equations: Equations, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
+    """The change of `x` that makes the residual change by the right-hand side."""
+    x, rhs = vectors
+    if equations.push is not None:
+        return equations.push(inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)), ()
+    return equations.solve(inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
+
+
+def _solved_transposed(
+    equations: Equations, changing: tuple[bool, ...], inputs: Inputs, vectors, _
+) -> tuple[Array, Changes]:
+    """The residual's multipliers, and what the inputs' changes do through them."""
+    weights, derivatives = equations.pull(changing, inputs, *vectors)
+    return weights, tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))

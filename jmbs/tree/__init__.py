@@ -1,0 +1,24 @@
+"""The tree formulation: joint coordinates along a spanning tree, O(n) recursions, loops as constraints on top."""
+
+from jmbs.tree.couplings import stored_with
+from jmbs.tree.layout import Layout, make_layout
+from jmbs.tree.loop_groups import LoopGroup
+from jmbs.tree.projection import project
+from jmbs.tree.reactions import Seen, efforts_at, seen
+from jmbs.tree.recognise import Recognised, recognise
+from jmbs.tree.tree_dae import TreeDAE, tree_dae
+
+__all__ = [
+    "Layout",
+    "LoopGroup",
+    "Recognised",
+    "Seen",
+    "TreeDAE",
+    "efforts_at",
+    "make_layout",
+    "project",
+    "recognise",
+    "seen",
+    "stored_with",
+    "tree_dae",
+]

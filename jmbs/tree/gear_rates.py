@@ -1,0 +1,92 @@
+"""Accelerations and projection of open trees whose joints gears bind: constant rows between velocities.
+
+    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
+
+Everything is composed of forward dynamics, of the tree without weight and motion for the response to `mu`, so its
+derivatives and batches are those of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.jaxext import entries_at
+from jmbs.library.mechanics import Gear, JointRelation
+from jmbs.linear import saddle_solver
+from jmbs.rigid_body import forward_dynamics
+from jmbs.tree.friction import no_production
+from jmbs.tree.gear_rows import GearRows
+from jmbs.tree.links import gear_values
+
+if TYPE_CHECKING:
+    from jmbs.tree.tree_dae import Own, TreeDAE
+
+
+def held_by_gears(dae: TreeDAE, y: Own, dv: Float[Array, " n_v"], stabilisation: Array | None) -> tuple[Array, Array]:
+    """The rates of velocities that gears leave of those without them, `dv`, and the power of the multipliers, W.
+
+    **Arguments:** `stabilisation` as in `TreeDAE.rates`.
+    """
+    wanted = _rows(dae, dv) + (0.0 if stabilisation is None else stabilisation)
+    change, multipliers = _response(dae, y)(wanted)
+    return dv + change, -(multipliers @ _rows(dae, y[-1][0]))
+
+
+def gear_projection(dae: TreeDAE, y: Own) -> Own:
+    """See `jmbs.tree.projection.project`; one step, since gears bind coordinates as they bind velocities."""
+    response = _response(dae, y)
+    step, change = (response(rows)[0] for rows in (_gaps(dae, y), _rows(dae, y[-1][0])))
+    nothing = jnp.zeros(len(dae.layout.kept_slots), dae.dtype)
+    return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), nothing))
+
+
+def _gear_rows(dae: TreeDAE) -> GearRows:
+    assert dae.layout.gears_alone is not None
+    return dae.layout.gears_alone
+
+
+def _rate(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
+    return gear.rate(ends)
+
+
+def _gap(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
+    return gear.rate(ends) + gear.offset
+
+
+def _of_ends(dae: TreeDAE, ends: list[Array], function: Callable[..., Array]) -> Float[Array, "m ..."]:
+    return gear_values(dae.reference, _gear_rows(dae).gears, ends, function)
+
+
+def _rows(dae: TreeDAE, v: Float[Array, " n_v"]) -> Float[Array, " m"]:
+    """`J v`."""
+    return _of_ends(dae, [entries_at(v, own) for own in _gear_rows(dae).velocities], _rate)
+
+
+def _gaps(dae: TreeDAE, y: Own) -> Float[Array, " m"]:
+    """What `J v` is the rate of."""
+    gears = _gear_rows(dae)
+    q = jnp.concatenate([y[b].ravel() for b in gears.blocks])
+    return _of_ends(dae, [entries_at(q, own) for own in gears.coordinates], _gap)
+
+
+def _response(dae: TreeDAE, y: Own) -> Callable[[Float[Array, " m"]], tuple[Float[Array, " n_v"], Float[Array, " m"]]]:
+    """A function of rates of the rows for the change of velocities, nearest in the mass metric, that annuls them, and
+    for its multipliers."""
+    tree, gears, q = dae.layout.tree, _gear_rows(dae), dae.elements(y)
+    still, links = jnp.zeros(tree.n_velocities, dae.dtype), dae.links.weightless
+    column = jax.vmap(lambda force: forward_dynamics(tree, links, q, still, force))
+    units = [jnp.asarray(np.eye(tree.n_velocities)[own], dae.dtype) for own in gears.velocities]
+    columns = column(_of_ends(dae, units, _rate))
+    solve = saddle_solver(jax.vmap(lambda v: _rows(dae, v))(columns), jnp.zeros((len(columns), 0), dae.dtype))
+
+    def response(rates: Array) -> tuple[Array, Array]:
+        _, multipliers = solve(jnp.zeros(0, dae.dtype), -rates)
+        return -(multipliers @ columns), multipliers
+
+    return response

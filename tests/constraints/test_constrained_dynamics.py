@@ -1,0 +1,219 @@
+"""Two roads, one answer: trees that loops alone constrain, by recursions along the batch, and by general equations.
+
+Values and derivatives in both modes, of members of a batch and of one mechanism alone; loops through the ground and
+between bodies, redundant ones, rows in blocks, and loops beside springs, loads and stores of heat.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mechanisms import n_four_bar, random_mechanism
+from quick import quick_jit
+
+import jmbs
+from jmbs.constraints.loop_adjoint import loop_gradient
+from jmbs.constraints.loop_joints import drift, gaps, rates_and_rows
+from jmbs.library.mechanics import TableSpec
+from jmbs.rigid_body.adjoint import linearisation, motion_gradient, twists_of
+from jmbs.rigid_body.kinematics import kinematics
+from jmbs.simulation.formulation import formulation_of
+from jmbs.tree import tree_dae
+from jmbs.tree.constrained_rates import coupled_rates
+from jmbs.tree.projection import coupled_projection, project
+
+
+def loaded():
+    """A four-bar with a spring and heating friction in the joint that closes it, and others acting on its bodies."""
+    mechanism = n_four_bar(1)
+    mechanism.add_store("bearing", 50.0)
+    joint = mechanism.joints["right0"]
+    friction = {"viscous": 0.2, "heats": "bearing", "temperature_coefficient": 0.01}
+    mechanism.joints["right0"] = dataclasses.replace(joint, spring={"stiffness": 3.0, "rest": 0.4}, friction=friction)
+    mechanism.add_spring_damper(
+        "tie", "upright0", "bar0", [0.1, 0.0, 0.2], [0.3, 0.0, 0.1], stiffness=20.0, damping=0.5
+    )
+    gust = TableSpec(np.array([0.0, 1.0]), np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]]))
+    mechanism.add_load("wind", "bar0", point=[0.2, 0.0, 0.1], force=gust)
+    mechanism.add_conduction("cooling", "bearing", "environment", 0.3)
+    return mechanism
+
+
+MECHANISMS = {
+    "loaded": loaded,
+    "redundant": lambda: n_four_bar(1),
+    "blocks": lambda: n_four_bar(3),
+    "screw": lambda: random_mechanism(6, 6, 2),
+    "spherical": lambda: random_mechanism(9, 12, 2),
+    "cylindrical": lambda: random_mechanism(12, 5, 1),
+}
+FAST = ["redundant"]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in FAST]
+MEMBERS = 2
+CHANGED = ("mass", "inertia", "friction/viscous", "gravity", "stiffness")
+PLACES = ("_frame/position", "_frame/quaternion", "axis", "pitch")
+
+
+@quick_jit
+def _stepped(dae, y, step):
+    return coupled_projection(dae, 0.0, dae.retract(y, step))
+
+
+class Case:
+    """A mechanism with random friction, and consistent states of it in motion."""
+
+    def __init__(self, name: str):
+        self.rng = np.random.default_rng(0)
+        self.model = jmbs.compile(MECHANISMS[name]())
+        values = {
+            path: jnp.asarray(self.rng.uniform(0.1, 0.3, np.shape(entry["value"])))
+            for path, entry in self.model.parameters().items()
+            if path.endswith("friction/viscous")
+        }
+        self.model = self.model.with_parameters(values)
+        formulation = eqx.filter_jit(formulation_of)(self.model)
+        self.dae = formulation.dae
+        assert self.dae.loop_joints is not None and self.dae.loops_act_alone == (name != "loaded")
+        y = formulation.start(self.model.initial_state())
+        self.y = jax.tree.map(lambda *x: jnp.stack(x), *(self._moved(y) for _ in range(MEMBERS)))
+
+    def _moved(self, y):
+        for size in (0.3, 0.3, *(0.0,) * 6):
+            y = _stepped(self.dae, y, jnp.asarray(size * self.rng.normal(size=self.dae.layout.n)))
+        return y
+
+
+@pytest.fixture(scope="module", params=FAST + SLOW)
+def case(request):
+    yield Case(request.param)
+    jax.clear_caches()
+
+
+def road(case, function, closed: bool, together: bool):
+    """`(line, steps)` to values and their slopes along the line of parameters and each member's step.
+
+    And, of the closed road, to the slope of a weighted sum, by them and by its gradient. Of all members `together`, or
+    of one after the other.
+    """
+    entries = {p: e["value"] for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
+
+    @quick_jit
+    def evaluated(model, y, line, steps):
+        def of_member(y, direction):
+            def values(entries, step):
+                dae = tree_dae(model.with_parameters(entries).dae, case.model.tree)
+                found = function(dae, dae.retract(y, step), closed)
+                return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(found)])
+
+            at, along = (entries, jnp.zeros_like(direction)), (line, direction)
+            value, slope = jax.jvp(values, at, along)
+            if not closed:
+                return value, slope
+            weights = jnp.cos(jnp.arange(len(value)))
+            gradient = jax.grad(lambda *x: weights @ values(*x), argnums=(0, 1))(*at)
+            pairs = zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True)
+            return value, slope, weights @ slope, sum(jnp.sum(a * b) for a, b in pairs)
+
+        return jax.vmap(of_member)(y, steps) if together else jax.lax.map(lambda x: of_member(*x), (y, steps))
+
+    return lambda line, steps: evaluated(case.model, case.y, line, steps)
+
+
+def check(case, function, tolerance):
+    """Both roads agree along the mechanism's motion, and gradients are the transposed of slopes anywhere."""
+    rng = np.random.default_rng(1)
+    shapes = {p: np.shape(e["value"]) for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
+    line = {p: jnp.asarray(rng.normal(size=shape)) for p, shape in shapes.items()}
+    motion = quick_jit(jax.vmap(lambda y: coupled_rates(case.dae, 0.0, y, None).velocity))(case.y)
+    aside = jnp.asarray(rng.normal(size=motion.shape))
+    wanted = road(case, function, closed=False, together=False)(line, motion)
+    for together in (True, False):
+        closed = road(case, function, closed=True, together=together)
+        for found, expected in zip(closed(line, motion)[:2], wanted, strict=True):
+            close(found, expected, tolerance)
+        close(*closed(line, aside)[2:], 1e-8)
+
+
+def close(found, wanted, tolerance):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert np.all(np.isfinite(np.asarray(b)))
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, float(np.max(np.abs(b), initial=0.0))))
+
+
+def rates(dae, y, closed: bool):
+    found = dae.rates(0.0, y) if closed else coupled_rates(dae, jnp.zeros(()), y, None)
+    return found.velocity, found.power
+
+
+def projected(dae, y, closed: bool):
+    if closed:
+        moved, work = project(dae, 0.0, y)
+    else:
+        moved = coupled_projection(dae, 0.0, y)
+        work = dae.energy(moved) - dae.energy(y)
+    return jax.tree.map(jnp.subtract, moved, y), work
+
+
+@pytest.mark.slow
+def test_values(case):
+    def both(dae, y, closed: bool):
+        return rates(dae, y, closed), projected(dae, y, closed)
+
+    together = quick_jit(lambda dae, y: jax.vmap(lambda y: both(dae, y, True))(y))(case.dae, case.y)
+    in_turn = quick_jit(lambda dae, y, closed: jax.lax.map(lambda y: both(dae, y, closed), y))
+    wanted = in_turn(case.dae, case.y, False)
+    close(together, wanted, 1e-9)
+    close(in_turn(case.dae, case.y, True), wanted, 1e-9)
+
+
+def test_gradient_by_hand(case):
+    """Loop joints at velocities that tear them open, also by where joints are."""
+    rng, layout = np.random.default_rng(2), case.dae.layout
+    tree, loops = layout.tree, layout.only_loops
+    random = lambda *shape: jnp.asarray(rng.normal(size=shape))  # noqa: E731
+    y = jax.tree.map(lambda x: x[0], case.y)
+    dv, virtual = random(tree.n_velocities), random(tree.n_velocities)
+    multipliers, weights = random(len(loops.rows)), random(len(loops.rows))
+    places = {p: jnp.asarray(e["value"]) for p, e in case.model.parameters().items() if p.endswith(PLACES)}
+
+    def parts(places, step):
+        dae = tree_dae(case.model.with_parameters(places).dae, layout)
+        return dae.links, dae.elements(dae.retract(y, step)), dae.loop_joints.in_components()
+
+    def gap(links, q, joints, *velocities):
+        return gaps(kinematics(tree, links, q, *velocities, differentiable=True).bodies, loops, joints)
+
+    def power(places, step, v, efforts):
+        links, q, joints = parts(places, step)
+        rates, rows = rates_and_rows(gap(links, q, joints, virtual).twist, loops, joints)
+        change = drift(gap(links, q, joints, v, dv), loops, joints)
+        return multipliers @ rows + efforts @ rates + weights @ change
+
+    @quick_jit
+    def by_hand(places, step, v, efforts):
+        (links, q, joints), pull = jax.vjp(parts, places, step)
+        at = linearisation(tree, links, q, v, dv, (True,) * len(q), local=False)
+        mu = twists_of(tree, at, virtual)
+        wrenches, by_joints, by_efforts = loop_gradient(at.kin.bodies, mu, loops, joints, efforts, multipliers, weights)
+        by_tree, by_q, by_v = motion_gradient(tree, links, at, wrenches, mu, virtual)
+        by_links = eqx.tree_at(lambda x: x.joints, jax.tree.map(jnp.zeros_like, links), by_tree)
+        return *pull((by_links, by_q, by_joints)), by_v, by_efforts
+
+    at = places, jnp.zeros(layout.n), random(tree.n_velocities), random(len(loops.rates))
+    wanted = quick_jit(jax.grad(power, argnums=(0, 1, 2, 3)))(*at)
+    close(by_hand(*at), wanted, 1e-11)
+
+
+@pytest.mark.slow
+def test_derivatives_of_rates(case):
+    check(case, rates, 1e-8)
+
+
+@pytest.mark.slow
+def test_derivatives_of_projections(case):
+    check(case, projected, 1e-8)
