@@ -229,7 +229,7 @@ def _freedom(kind: str) -> int:
 
 def _motion(kind: str, geometry: dict[str, Any], q: np.ndarray):
     """The pose (3, 4) of the child's joint frame in the parent's."""
-    motion = motion_of(JointSpec("joint", kind, "ground", "body", **geometry))
+    motion = motion_of(JointSpec("joint", kind, "ground", "body", geometry=geometry))
     return motion.inclusion(motion.group.from_coordinates(jnp.asarray(q)))
 
 

@@ -20,10 +20,8 @@ from jmbs.io.schema import (
     ConductionSection,
     ConfigSection,
     ConstraintSection,
-    FrameSection,
     FrictionLawSection,
     FrictionSection,
-    JointSection,
     LawSection,
     LoadSection,
     SimulationSection,
@@ -139,8 +137,11 @@ def _given(section: Section) -> dict[str, Any]:
     return {key: getattr(section, key) for key in type(section).model_fields if getattr(section, key) is not None}
 
 
-def _frame(section: FrameSection | None) -> dict[str, Any] | None:
-    return None if section is None else _given(section)
+def _plain(value: Any) -> Any:
+    """A value of a section with what it holds of sections as mappings."""
+    if isinstance(value, Section):
+        return _given(value)
+    return [_plain(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _source(path: str, value: Any, folder: Path) -> Any:
@@ -164,7 +165,7 @@ def _add_store(mechanism: Mechanism, name: str, section: StoreSection) -> None:
     mechanism.add_store(name, section.capacity, section.temperature)
 
 
-def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: Path) -> None:
+def _add_joint(mechanism: Mechanism, name: str, section: Any, folder: Path) -> None:
     path = f"joints/{name}"
     kind: Any = section.type
     if ":" in section.type:
@@ -172,23 +173,12 @@ def _add_joint(mechanism: Mechanism, name: str, section: JointSection, folder: P
     elif section.parameters is not None:
         wanted = f"no parameters: they belong to package.module:Name, not to {', '.join(JOINT_DIMENSIONS)}"
         raise ModelError(f"{path}/parameters", show(section.parameters), wanted)
-    mechanism.add_joint(
-        name,
-        kind,
-        section.parent,
-        section.child,
-        _frame(section.parent_frame),
-        _frame(section.child_frame),
-        section.axis,
-        section.axis2,
-        section.pitch,
-        _spring(f"{path}/spring", section.spring, folder),
-        _friction(f"{path}/friction", section.friction, folder),
-        _source(f"{path}/actuation", section.actuation, folder),
-        None if section.motions is None else [_given(motion) for motion in section.motions],
-        section.armature,
-        drive_value(f"{path}/motion", section.motion, folder),
-    )
+    values = {key: _plain(value) for key, value in _given(section).items() if key not in ("type", "parameters")}
+    values["spring"] = _spring(f"{path}/spring", section.spring, folder)
+    values["friction"] = _friction(f"{path}/friction", section.friction, folder)
+    values["actuation"] = _source(f"{path}/actuation", section.actuation, folder)
+    values["motion"] = drive_value(f"{path}/motion", section.motion, folder)
+    mechanism.add_joint(name, kind, **values)
 
 
 def _spring(path: str, section: SpringSection | LawSection | None, folder: Path) -> Any:

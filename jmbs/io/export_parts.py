@@ -81,9 +81,9 @@ class Parts:
             entry = {key: read[key] for key in ("type", "parameters") if key in read}
         entry |= {"parent": spec.parent, "child": spec.child}
         entry |= {key: frame for key in ("parent_frame", "child_frame") if (frame := _frame(getattr(spec, key)))}
-        entry |= _given({"axis": spec.axis, "axis2": spec.axis2, "pitch": spec.pitch})
-        if spec.motions is not None:
-            entry["motions"] = [_given(vars(motion)) for motion in spec.motions]
+        for key, value in spec.geometry.items():
+            # The motions of a composite joint are sections of their own.
+            entry[key] = [_given(vars(part)) for part in value] if isinstance(value, tuple) else plain(value)
         for key in ("spring", "friction"):
             values = getattr(spec, key)
             if is_law(values) or getattr(values, "law", None) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Tag, model_validator
+from pydantic import Discriminator, Tag, create_model, model_validator
 
 from jmbs.io.schema_values import (
     NamedParts,
@@ -21,6 +21,7 @@ from jmbs.io.schema_values import (
     Word,
     Words,
 )
+from jmbs.library.mechanics import JOINT_KEYS
 
 SCHEMA = "jmbs/1"
 
@@ -148,7 +149,7 @@ class MotionSection(Section):
     position: Vector3 | None = None
 
 
-class JointSection(Section):
+class _JointSection(Section):
     """A joint; `parameters` only for a user's joint, `type: package.module:Name`."""
 
     type: Word
@@ -156,16 +157,18 @@ class JointSection(Section):
     child: Word
     parent_frame: FrameSection | None = None
     child_frame: FrameSection | None = None
-    axis: Vector3 | None = None
-    axis2: Vector3 | None = None
-    pitch: Number | None = None
-    motions: list[MotionSection] | None = None
     spring: JointSpring | None = None
     friction: JointFriction | None = None
     actuation: CoordinateSource | None = None
     armature: NumberOrList | None = None
     motion: DriveSource | None = None
     parameters: dict[str, Any] | None = None
+
+
+_FORMS: dict[str, Any] = {"vector": Vector3, "number": Number, "motions": list[MotionSection]}
+_KEYS: dict[str, Any] = {name: (_FORMS[key.form] | None, None) for name, key in JOINT_KEYS.items()}
+JointSection = create_model("JointSection", __base__=_JointSection, **_KEYS)
+"""A joint with the keys of all types that say where its motion is."""
 
 
 class LoadSection(Section):
@@ -372,7 +375,7 @@ class ConfigSection(Section):
     gravity: Vector3 | None = None
     environment: EnvironmentSection = EnvironmentSection()
     bodies: Annotated[dict[str, BodySection], NamedParts] = {}
-    joints: Annotated[dict[str, JointSection], NamedParts] = {}
+    joints: Annotated[dict[str, JointSection], NamedParts] = {}  # pyright: ignore[reportInvalidTypeForm]
     loads: Annotated[dict[str, LoadSection], NamedParts] = {}
     elements: Annotated[dict[str, ElementSection], NamedParts] = {}
     constraints: Annotated[dict[str, ConstraintSection], NamedParts] = {}

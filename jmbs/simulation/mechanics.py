@@ -15,6 +15,7 @@ from jmbs.by_value import by_value
 from jmbs.ephs import Plan, ReferenceDAE, Role
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
+    JOINT_TYPES,
     FoundBody,
     FoundConstraint,
     FoundJoint,
@@ -202,9 +203,10 @@ def refuse_given_twice(parts: MechanicalParts, given: Mapping[str, Mapping[str, 
 
 def _joint_values(path: str, joint: FoundJoint, entry: Mapping[str, Any]) -> dict[str, np.ndarray]:
     require_keys(path, entry, ("q", "v"))
-    kind, values = "spherical" if joint.group == SO3 else "free" if joint.group == SE3 else "", {}
+    named = "spherical" if joint.group == SO3 else "free" if joint.group == SE3 else None
+    whole, values = None if named is None else JOINT_TYPES[named].whole, {}
     if "q" in entry:
-        q = check_coordinates(f"{path}/q", entry["q"], kind, joint.group.coordinate_size, joint.type)
+        q = check_coordinates(f"{path}/q", entry["q"], whole, joint.group.coordinate_size, joint.type)
         values = {"guess": q.value} if isinstance(q, Guess) else {"q": q}
     if "v" in entry:
         values["v"] = check_velocities(f"{path}/v", entry["v"], joint.group.dim, joint.type)

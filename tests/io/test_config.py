@@ -24,7 +24,7 @@ def test_a_config_becomes_a_mechanism(read_changed):
     np.testing.assert_array_equal(mechanism.bodies["link1"].inertia, np.diag([0.1, 0.2, 0.25]))
     assert mechanism.bodies["link2"].mass == pytest.approx(2.7)
     assert mechanism.joints["base"].parent == "ground"
-    np.testing.assert_array_equal(mechanism.joints["base"].axis, [0, 1, 0])
+    np.testing.assert_array_equal(mechanism.joints["base"].geometry["axis"], [0, 1, 0])
     np.testing.assert_array_equal(mechanism.initial_joints["base"]["q"], [0.1])
     assert mechanism.initial_joints["base"]["v"] is None
     assert mechanism.simulation.dt == 1e-3

@@ -198,7 +198,7 @@ def _composite(parent: str, child: str, place: np.ndarray, joints: list[MjcfJoin
     points = [{"position": joint.anchor} if joint.kind == "hinge" else {} for joint in joints]
     motions = [{"type": types[j.kind], "axis": j.axis} | at for j, at in zip(joints, points, strict=True)]
     try:
-        JointSpec("row", "composite", "a", "b", motions=motions)
+        JointSpec("row", "composite", "a", "b", geometry={"motions": motions})
     except ModelError:
         return None
     values = {"motions": motions} | _forces(joints, [1.0] * len(joints))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jmbs.io.models.frames import inverse, make_pose, rotation_from_quaternion
-from jmbs.library.mechanics import DRY_GROUPS, JointSpec, Mechanism, motion_of
+from jmbs.library.mechanics import JointSpec, Mechanism, dry_groups, motion_of
 from jmbs.lie import tangent
 
 STIFF = 2e3
@@ -129,8 +129,7 @@ def _slope(joint: JointSpec) -> Float[np.ndarray, "k k"]:
 
 def _dry_parts(joint: JointSpec) -> list[int]:
     """Which part of the dry friction acts on each velocity."""
-    groups = DRY_GROUPS.get(joint.type, tuple((i,) for i in range(joint.dimension)))
-    return [part for i in range(joint.dimension) for part, group in enumerate(groups) if i in group]
+    return [part for i in range(joint.dimension) for part, group in enumerate(dry_groups(joint)) if i in group]
 
 
 def _inertia(mechanism: Mechanism, body: str) -> Float[np.ndarray, "6 6"]:

@@ -81,6 +81,7 @@ from jmbs.library.mechanics.joint import (
 )
 from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess
+from jmbs.library.mechanics.joint_types import JOINT_KEYS, JOINT_TYPES
 from jmbs.library.mechanics.mass_distribution import MassDistribution, density_over, point_masses
 from jmbs.library.mechanics.mechanism import STANDARD_GRAVITY, Mechanism
 from jmbs.library.mechanics.parameters import (
@@ -90,7 +91,7 @@ from jmbs.library.mechanics.parameters import (
     declared_parameter,
     parameter_table,
 )
-from jmbs.library.mechanics.parts import DRY_GROUPS, motion_of
+from jmbs.library.mechanics.parts import dry_groups, motion_of
 from jmbs.library.mechanics.placement import (
     GearStep,
     Placement,
@@ -132,7 +133,9 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
-    "DRY_GROUPS",
+    "JOINT_KEYS",
+    "JOINT_TYPES",
+    "dry_groups",
     "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
     "LARGEST",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import re
@@ -255,3 +256,21 @@ def require_keys(path: str, given: Iterable[Any], known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
             raise ModelError(f"{path}/{key}", "an unknown key", f"a known one{nearest(key, known)}")
+
+
+def record(path: str, value: Any, cls: type) -> Any:
+    """An instance of the dataclass `cls` from itself or a mapping, None as it is. Raises `ModelError` for unknown
+    keys."""
+    if value is None or isinstance(value, cls):
+        return value
+    fields = [field.name for field in dataclasses.fields(cls)]
+    if not isinstance(value, Mapping):
+        raise ModelError(path, show(value), f"a mapping with the keys {', '.join(fields)}")
+    require_keys(path, value, fields)
+    return cls(**{key: entry for key, entry in value.items() if entry is not None})
+
+
+def pose_coordinates(path: str, value: Any) -> np.ndarray:
+    """Position (m), then a unit quaternion wxyz, `(7,)`. Raises `ModelError`."""
+    pose = vector(path, value, 7, "a pose, 7 numbers: position then wxyz")
+    return freeze(np.concatenate([pose[:3], unit_quaternion(path, pose[3:])]))

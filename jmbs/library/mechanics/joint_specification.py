@@ -10,27 +10,11 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
+from jmbs.library.mechanics.joint_types import JOINT_KEYS, JOINT_TYPES, Geometry, Whole
 from jmbs.library.mechanics.values import Frame, TableSpec, constant_or_table
 
-# Number of joint velocities of each type; a composite joint has as many as it has motions.
-JOINT_DIMENSIONS: dict[str, int | None] = {
-    "fixed": 0,
-    "revolute": 1,
-    "prismatic": 1,
-    "screw": 1,
-    "cylindrical": 2,
-    "planar": 3,
-    "spherical": 3,
-    "universal": 2,
-    "free": 6,
-    "composite": None,
-}
-# Types whose spring energy is quadratic in the logarithm of the whole motion, with the numbers of one rest motion.
-_REST_OF_GROUP = {"planar": [0.0] * 3, "spherical": [1.0, 0, 0, 0], "free": [0.0, 0, 0, 1, 0, 0, 0]}
-# How many magnitudes dry friction acts on: spherical the angular one, planar and free (translational, angular).
-_DRY_PARTS = {"spherical": 1, "planar": 2, "free": 2}
-_WITHOUT_AXIS = ("fixed", "spherical", "free", "composite")
-_MOST_MOTIONS = 6
+JOINT_DIMENSIONS: dict[str, int | None] = {kind.name: kind.dimension for kind in JOINT_TYPES.values()}
+"""Number of joint velocities of each type; a composite joint has as many as it has motions."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,7 +25,7 @@ class SpringSpec:
     - `rest`: `(k,)` coordinates (planar: x, y, angle); spherical: `(4,)` wxyz; free: `(7,)` position then wxyz.
     """
 
-    stiffness: Any
+    stiffness: Any = None
     rest: Any = None
 
 
@@ -69,98 +53,21 @@ class FrictionSpec:
     law: Any = None
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class MotionSpec:
-    """One of the motions of a composite joint: `type`, revolute or prismatic, about or along `axis` `(3,)`.
-
-    In the joint frame at zero motion; `position` `(3,)` m: a point on the axis of a turn, None for a travel.
-    """
-
-    type: Any = None
-    axis: Any = (0.0, 0.0, 1.0)
-    position: Any = None
-
-
-def _motions(path: str, given: Any) -> tuple[MotionSpec, ...]:
-    """The motions of a composite joint, first to last, checked; together they must be independent."""
-    if not isinstance(given, list | tuple) or not 1 <= len(given) <= _MOST_MOTIONS:
-        raise ModelError(path, checks.show(given), f"a list of 1 to {_MOST_MOTIONS} motions with type, axis, position")
-    motions = []
-    for i, entry in enumerate(given):
-        here, motion = f"{path}/{i}", _record(f"{path}/{i}", entry, MotionSpec)
-        if motion is None:
-            raise ModelError(here, "nothing", "a motion with type, axis, position")
-        kind = checks.choice(f"{here}/type", motion.type, ("revolute", "prismatic"))
-        if kind == "prismatic" and motion.position is not None:
-            raise ModelError(f"{here}/position", checks.show(motion.position), "no position: a travel has none")
-        position = motion.position
-        if kind == "revolute":
-            position = checks.vector(f"{here}/position", np.zeros(3) if position is None else position, 3)
-        motions.append(MotionSpec(kind, checks.direction(f"{here}/axis", motion.axis), position))
-    axes, positions = [motion.axis for motion in motions], [motion.position for motion in motions]
-    require_independent(path, axes, positions, [motion.type == "revolute" for motion in motions])
-    return tuple(motions)
-
-
-def require_independent(path: str, axes: Any, positions: Any, turning: Sequence[bool]) -> None:
-    """Refuses motions in a row that depend on each other; `turning`: whether each is a turn. Raises `ModelError`."""
-    rank = np.linalg.matrix_rank(_twists(axes, positions, turning))
-    if rank < len(turning):
-        raise ModelError(path, f"{len(turning)} motions of which {rank} are independent", "independent motions")
-
-
-def _twists(axes: Any, positions: Any, turning: Sequence[bool]) -> np.ndarray:
-    """The motions' twists `(6, k)` at coordinates where nothing is aligned by chance."""
-    from scipy.linalg import expm  # here, because most mechanisms do without
-
-    hat = lambda v: np.cross(np.eye(3), v)  # noqa: E731
-    columns, before = [], np.eye(6)
-    for i, (axis, position, turns) in enumerate(zip(axes, positions, turning, strict=True)):
-        along = np.asarray(axis) / np.linalg.norm(axis)
-        w = along if turns else np.zeros(3)
-        v = np.cross(position, w) if turns else along
-        columns.append(before @ np.concatenate([w, v]))
-        bracket = np.block([[hat(w), np.zeros((3, 3))], [hat(v), hat(w)]])
-        before = before @ expm((0.7 + 0.4 * i) * bracket)
-    return np.stack(columns, axis=1)
-
-
-def _record(path: str, value: Any, cls: type) -> Any:
-    """An instance of the record `cls` from itself or a mapping, with unknown or missing keys refused."""
-    if value is None or isinstance(value, cls):
-        return value
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    if not isinstance(value, Mapping):
-        raise ModelError(path, checks.show(value), f"a mapping with the keys {', '.join(fields)}")
-    checks.require_keys(path, value, tuple(fields))
-    if cls is SpringSpec and value.get("stiffness") is None:
-        raise ModelError(f"{path}/stiffness", "nothing", "the spring's stiffness")
-    return cls(**{key: entry for key, entry in value.items() if entry is not None})
-
-
-def _spring(path: str, spring: SpringSpec, kind: str, size: int, motion: Any) -> SpringSpec:
+def _spring(path: str, given: Any, whole: Whole | None, size: int, motion: Any) -> SpringSpec:
     """The spring with its values broadcast to the joint's `size` velocities."""
-    if kind in _REST_OF_GROUP:
+    spring: SpringSpec = checks.record(path, given, SpringSpec)
+    if spring.stiffness is None:
+        raise ModelError(f"{path}/stiffness", "nothing", "the spring's stiffness")
+    rest, rest_path = spring.rest, f"{path}/rest"
+    if whole is not None:
         stiffness = checks.non_negative_matrix(f"{path}/stiffness", spring.stiffness, size)
-    else:
-        stiffness = checks.per_coordinate_non_negative(f"{path}/stiffness", spring.stiffness, size)
-    rest_path = f"{path}/rest"
-    default = _REST_OF_GROUP.get(kind, 0.0)
-    rest = default if spring.rest is None else spring.rest
-    match kind:
-        case "spherical":
-            rest = checks.unit_quaternion(rest_path, rest)
-        case "free":
-            rest = pose_coordinates(rest_path, rest)
-        case "planar":
-            rest = checks.vector(rest_path, rest, 3, "3 numbers: x, y, angle")
-        case _ if _coordinate_size(motion, size) != size:
-            # Only the user's group knows its coordinates; None stands for its identity.
-            coordinates = _coordinate_size(motion, size)
-            rest = None if spring.rest is None else checks.vector(rest_path, rest, coordinates)
-        case _:
-            rest = checks.per_coordinate(rest_path, rest, size)
-    return SpringSpec(stiffness, rest)
+        return SpringSpec(stiffness, whole.check(rest_path, whole.rest if rest is None else rest))
+    stiffness = checks.per_coordinate_non_negative(f"{path}/stiffness", spring.stiffness, size)
+    coordinates = _coordinate_size(motion, size)
+    if coordinates == size:
+        return SpringSpec(stiffness, checks.per_coordinate(rest_path, 0.0 if rest is None else rest, size))
+    # Only the user's group knows its coordinates; None stands for its identity.
+    return SpringSpec(stiffness, None if rest is None else checks.vector(rest_path, rest, coordinates))
 
 
 def _coordinate_size(motion: Any, default: int) -> int:
@@ -169,13 +76,13 @@ def _coordinate_size(motion: Any, default: int) -> int:
     return size if isinstance(size, int) else default
 
 
-def _friction(path: str, friction: FrictionSpec, kind: str, size: int) -> FrictionSpec:
+def _friction(path: str, friction: FrictionSpec, whole: Whole | None, size: int) -> FrictionSpec:
     """The friction with its values broadcast to the joint's `size` velocities, or to its dry parts."""
     if friction.law is not None:
         return _friction_by_law(path, friction, size)
-    parts = _DRY_PARTS.get(kind, size)
+    parts = size if whole is None else len(whole.dry)
     viscous = checks.non_negative_matrix(f"{path}/viscous", friction.viscous, size)
-    if kind not in _DRY_PARTS and (size == 1 or np.ndim(friction.viscous) < 2):
+    if whole is None and (size == 1 or np.ndim(friction.viscous) < 2):
         viscous = checks.freeze(np.diag(viscous))
     coulomb = checks.per_coordinate_non_negative(f"{path}/coulomb", friction.coulomb, parts)
     static = coulomb
@@ -237,19 +144,6 @@ def require_static(path: str, static: Any, coulomb: Any) -> None:
         raise ModelError(path, checks.show(static), f"at least coulomb, {checks.show(coulomb)}")
 
 
-def require_apart(path: str, axis2: Any, axis: Any) -> None:
-    """Refuses a universal joint's second axis that is parallel to the first. Raises `ModelError`."""
-    first, second = (checks.direction(path, value) for value in (axis, axis2))
-    if np.linalg.norm(np.cross(first, second)) < checks.UNIT_TOLERANCE:
-        raise ModelError(path, checks.show(axis2), "a direction not parallel to axis")
-
-
-def pose_coordinates(path: str, value: Any) -> np.ndarray:
-    """Position (m), then a unit quaternion wxyz, `(7,)`. Raises `ModelError`."""
-    pose = checks.vector(path, value, 7, "a pose, 7 numbers: position then wxyz")
-    return checks.freeze(np.concatenate([pose[:3], checks.unit_quaternion(path, pose[3:])]))
-
-
 def _motion_dimension(path: str, motion: Any) -> int:
     """The number of joint velocities of a user's joint, from its configuration group."""
     for attribute in ("group", "inclusion"):
@@ -266,9 +160,9 @@ def _motion_dimension(path: str, motion: Any) -> int:
 class JointSpec:
     """A joint between the body `parent` (or ground) and the body `child`.
 
-    `type` is one of `JOINT_DIMENSIONS`, or given as an object with `group` and `inclusion`, kept as `motion`, whose
-    class name `type` then is. `axis` and `axis2` `(3,)` are of unit length, in the joint frame, None where they have
-    no meaning; the default axis is z. `pitch` m/rad, screw only. `motions`: those of a composite joint, nearest to the
+    `type` is one of `JOINT_TYPES`, or given as an object with `group` and `inclusion`, kept as `motion`, whose class
+    name `type` then is. `geometry`: where its motion is, by the keys of its type: `axis` (by default z) and `axis2`
+    `(3,)`, made of unit length, in the joint frame; `pitch` m/rad; `motions` of a composite joint, nearest to the
     parent first. `actuation`: `(k,)` or a table of k columns, acting on the joint velocity. `armature`: `(k,)` kg m^2
     or kg, inertia of rotors that turn with the joint, zero where there is none, None where there is none at all.
     `prescribed`: the motion that the coordinates have, called `motion` in configs: `(k,)`, a table of k columns, or a
@@ -283,13 +177,10 @@ class JointSpec:
     child: str
     parent_frame: Frame = dataclasses.field(default_factory=Frame)
     child_frame: Frame = dataclasses.field(default_factory=Frame)
-    axis: np.ndarray | None = None
-    axis2: np.ndarray | None = None
-    pitch: float | None = None
+    geometry: Geometry = dataclasses.field(default_factory=dict)
     spring: SpringSpec | None = None
     friction: FrictionSpec | None = None
     actuation: np.ndarray | TableSpec | None = None
-    motions: Any = None
     armature: Any = None
     prescribed: Any = None
     motion: Any = dataclasses.field(default=None, init=False)
@@ -299,15 +190,17 @@ class JointSpec:
         path = f"joints/{checks.name(f'joints/{self.name}', self.name)}"
         type_path = f"{path}/type"
         if isinstance(self.type, str):
-            kind, motion = checks.choice(type_path, self.type, JOINT_DIMENSIONS), None
-            size = JOINT_DIMENSIONS[kind]
+            kind, motion = checks.choice(type_path, self.type, JOINT_TYPES), None
         else:
             kind, motion = type(self.type).__name__, self.type
-            size = _motion_dimension(type_path, motion)
         values: dict[str, Any] = {"type": kind, "motion": motion} | self._bodies_and_frames(path)
-        values |= self._geometry(path, "" if motion is not None else kind)
-        size = values["dimension"] = len(values["motions"]) if size is None else size
-        values |= self._elements(path, "" if motion is not None else kind, size, motion)
+        values["geometry"] = geometry = self._geometry(path, "" if motion is not None else kind)
+        if motion is not None:
+            size, whole = _motion_dimension(type_path, motion), None
+        else:
+            known, whole = JOINT_TYPES[kind].dimension, JOINT_TYPES[kind].whole
+            size = known if known is not None else JOINT_TYPES[kind].motion(geometry, np.asarray).group.dim
+        values |= {"dimension": size} | self._elements(path, whole, size, motion)
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
@@ -322,27 +215,20 @@ class JointSpec:
         return {"parent": parent, "child": child, **frames}
 
     def _geometry(self, path: str, kind: str) -> dict[str, Any]:
-        """Axes and pitch; `kind` is empty for a user's joint, which takes parameters instead."""
-        label = kind or "user-defined"
-        has_axis = kind != "" and kind not in _WITHOUT_AXIS
-        own = {"axis2": "universal", "pitch": "screw", "motions": "composite"}
-        for key, allowed in {"axis": has_axis, **{key: kind == of for key, of in own.items()}}.items():
-            value = getattr(self, key)
-            if value is not None and not allowed:
-                raise ModelError(f"{path}/{key}", checks.show(value), f"no {key}: a {label} joint has none")
+        """The checked geometry; `kind` is empty for a user's joint, which takes parameters instead."""
+        keys = {key.name: key for key in (JOINT_TYPES[kind].keys if kind else ())}
+        given = {key: value for key, value in self.geometry.items() if value is not None}
+        checks.require_keys(path, given, tuple(JOINT_KEYS))
+        for key, value in given.items():
+            if key not in keys:
+                found = f"no {key}: a {kind or 'user-defined'} joint has none"
+                raise ModelError(f"{path}/{key}", checks.show(value), found)
         values: dict[str, Any] = {}
-        if has_axis:
-            values["axis"] = checks.direction(f"{path}/axis", [0, 0, 1] if self.axis is None else self.axis)
-        if kind == "composite":
-            values["motions"] = _motions(f"{path}/motions", self.motions)
-        if kind == "screw":
-            values["pitch"] = checks.number(f"{path}/pitch", self.pitch, unit="m/rad")
-        if kind == "universal":
-            values["axis2"] = checks.direction(f"{path}/axis2", self.axis2)
-            require_apart(f"{path}/axis2", self.axis2, values["axis"])
+        for name, key in keys.items():
+            values[name] = key.check(f"{path}/{name}", given.get(name, key.default), values)
         return values
 
-    def _elements(self, path: str, kind: str, size: int, motion: Any) -> dict[str, Any]:
+    def _elements(self, path: str, whole: Whole | None, size: int, motion: Any) -> dict[str, Any]:
         """Spring, friction, actuation and rotor, all acting on the joint velocity."""
         if size == 0:
             for key in ("spring", "friction", "actuation", "armature", "prescribed"):
@@ -351,13 +237,13 @@ class JointSpec:
                     raise ModelError(f"{path}/{key}", "one on a fixed joint", f"no {key}: a fixed joint does not move")
             return {}
         law = self.spring if checks.is_law(self.spring) else None
-        spring = None if law is not None else _record(f"{path}/spring", self.spring, SpringSpec)
+        spring = None if law is not None else self.spring
         friction = FrictionSpec(law=self.friction) if checks.is_friction_law(self.friction) else self.friction
-        friction = _record(f"{path}/friction", friction, FrictionSpec)
+        friction = checks.record(f"{path}/friction", friction, FrictionSpec)
         actuation_path = f"{path}/actuation"
         return {
-            "spring": law if spring is None else _spring(f"{path}/spring", spring, kind, size, motion),
-            "friction": None if friction is None else _friction(f"{path}/friction", friction, kind, size),
+            "spring": law if spring is None else _spring(f"{path}/spring", spring, whole, size, motion),
+            "friction": None if friction is None else _friction(f"{path}/friction", friction, whole, size),
             "actuation": None
             if self.actuation is None
             else constant_or_table(actuation_path, self.actuation, size, broadcast=True),
@@ -374,10 +260,9 @@ class JointSpec:
 
     def initial_values(self, path: str, q: Any, v: Any) -> dict[str, Any]:
         """Checked initial `q`, an array or a `Guess` of one, and `v` `(k,)`; see `check_coordinates`."""
-        kind, k = ("", self.dimension) if self.motion is not None else (self.type, self.dimension)
-        size = _coordinate_size(self.motion, k) if self.motion is not None else k
+        k, whole = self.dimension, None if self.motion is not None else JOINT_TYPES[self.type].whole
         if q is not None:
-            q = check_coordinates(f"{path}/q", q, kind, size, self.type)
+            q = check_coordinates(f"{path}/q", q, whole, _coordinate_size(self.motion, k), self.type)
         return {"q": q, "v": None if v is None else check_velocities(f"{path}/v", v, k, self.type)}
 
 
@@ -398,20 +283,16 @@ def guess(value: Any) -> Guess:
     return Guess(value)
 
 
-def check_coordinates(path: str, q: Any, kind: str, size: int, label: str) -> Any:
-    """Joint coordinates: `size` numbers, for `kind` spherical wxyz, for free position then wxyz; or a `Guess` of such.
+def check_coordinates(path: str, q: Any, whole: Whole | None, size: int, label: str) -> Any:
+    """Joint coordinates: as `whole` wants them, else `size` numbers; or a `Guess` of such.
 
     A guess may be written `{guess: ...}`. `label`: the type for messages. Raises `ModelError`.
     """
     if isinstance(q, Mapping) and set(q) == {"guess"}:
         q = Guess(q["guess"])
     if isinstance(q, Guess):
-        return Guess(check_coordinates(f"{path}/guess", q.value, kind, size, label))
-    if kind == "spherical":
-        return checks.unit_quaternion(path, q)
-    if kind == "free":
-        return pose_coordinates(path, q)
-    return check_velocities(path, q, size, label)
+        return Guess(check_coordinates(f"{path}/guess", q.value, whole, size, label))
+    return check_velocities(path, q, size, label) if whole is None else whole.check(path, q)
 
 
 def check_velocities(path: str, value: Any, size: int, label: str) -> np.ndarray:

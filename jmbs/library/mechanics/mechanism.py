@@ -148,26 +148,22 @@ class Mechanism:
         parent_frame: Any = None,
         child_frame: Any = None,
         axis: Any = None,
-        axis2: Any = None,
-        pitch: Any = None,
         spring: Any = None,
         friction: Any = None,
         actuation: Any = None,
-        motions: Any = None,
         armature: Any = None,
         motion: Any = None,
+        **geometry: Any,
     ) -> None:
         """Adds a joint; see `JointSpec`. `type`: a name, or an object with `group` and `inclusion`.
 
-        `motion` prescribes where the joint is: numbers, a `TableSpec`, or a twice differentiable function of t (s).
+        `axis` and `geometry`: the keys of its type that say where its motion is, such as `axis2`, `pitch` (m/rad),
+        `motions`. `motion` prescribes where the joint is: numbers, a `TableSpec`, or a twice differentiable function of
+        t (s).
         """
-        spec = JointSpec(
-            *(name, type, parent, child, parent_frame, child_frame, axis, axis2, pitch, spring, friction, actuation),
-            motions=motions,
-            armature=armature,
-            prescribed=motion,
-        )
-        self._add("joints", self.joints, spec)
+        geometry = {"axis": axis} | geometry
+        frames, given = (parent_frame, child_frame), (spring, friction, actuation, armature, motion)
+        self._add("joints", self.joints, JointSpec(name, type, parent, child, *frames, geometry, *given))
 
     def add_load(
         self, name: str, body: str, point: Any = None, force: Any = None, torque: Any = None, frame: str = "world"

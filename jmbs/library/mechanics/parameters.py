@@ -12,6 +12,7 @@ import numpy as np
 
 from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
+from jmbs.library.mechanics.joint_types import JOINT_TYPES
 from jmbs.library.mechanics.rules import Rule
 
 if TYPE_CHECKING:
@@ -197,17 +198,10 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     for side, box in (("parent_frame", "o1"), ("child_frame", "o2")):
         rows.append(_parameter(f"{name}/{side}/position", "m", (f"{name}/{box}", "position"), "numbers"))
         rows.append(_parameter(f"{name}/{side}/quaternion", "1", (f"{name}/{box}", "quaternion"), "unit quaternion"))
-    apart = Rule("not parallel", (f"{name}/axis",))
-    geometry = (("axis", "1", "direction", ()), ("axis2", "1", "direction", (apart,)), ("pitch", "m/rad", "number", ()))
-    for key, unit, kind, more in geometry:
-        if getattr(spec, key) is not None:
-            rows.append(_parameter(f"{name}/{key}", unit, (f"{name}/hc", f"motion.{key}"), kind, *more))
-    if spec.motions is not None:
-        turning = tuple(motion.type == "revolute" for motion in spec.motions)
-        independent = Rule("independent motions", (f"{name}/motions/position",), (turning,))
-        place = f"{name}/hc"
-        rows.append(_parameter(f"{name}/motions/axis", "1", (place, "motion.axes"), "directions", independent))
-        rows.append(_parameter(f"{name}/motions/position", "m", (place, "motion.positions"), "numbers"))
+    for own in JOINT_TYPES[spec.type].parameters if spec.motion is None else ():
+        beside = tuple(f"{name}/{path}" for path in own.beside)
+        more = () if own.other_rule is None else (Rule(own.other_rule, beside, own.detail(spec.geometry)),)
+        rows.append(_parameter(f"{name}/{own.path}", own.unit, (f"{name}/hc", f"motion.{own.field}"), own.rule, *more))
     if spec.motion is not None:
         rows.extend(_of_module(name, spec.motion, f"{name}/hc", "motion"))
     if spec.dimension == 0:
@@ -217,7 +211,7 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     elif spec.spring is not None:
         kind = "non-negative matrix" if np.ndim(spec.spring.stiffness) == 2 else "non-negative numbers"
         rows.append(_parameter(f"{name}/spring/stiffness", "N m/rad or N/m", (f"{name}/pe", "stiffness"), kind))
-        kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES.get(spec.type, "numbers")
+        kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES[spec.type]
         rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
     rows.extend(_friction_parameters(spec))
     if spec.armature is not None:
@@ -237,5 +231,5 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     return rows
 
 
-CONFIGURATION_RULES = {"spherical": "unit quaternion", "free": "pose"}
-"""Of a joint's coordinates, by its type, where not all numbers are allowed."""
+CONFIGURATION_RULES = {name: kind.whole.rule if kind.whole else "numbers" for name, kind in JOINT_TYPES.items()}
+"""Of a joint's coordinates, by its type."""

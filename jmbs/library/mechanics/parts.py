@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,6 +26,7 @@ from jmbs.library.mechanics.friction import (
 from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
 from jmbs.library.mechanics.joint_relation import JointRelation
+from jmbs.library.mechanics.joint_types import JOINT_TYPES
 from jmbs.library.mechanics.prescribed_motion import MOTION, PrescribedMotion
 from jmbs.library.mechanics.reduced_body import reduced_body
 from jmbs.library.mechanics.relation_specification import RelationSpec
@@ -40,52 +40,18 @@ from jmbs.library.mechanics.velocity_constraints import (
     perpendicular_closure,
     rolling,
 )
-from jmbs.lie import (
-    SE3,
-    AbstractGroup,
-    Composite,
-    Cylindrical,
-    Fixed,
-    Free,
-    Planar,
-    Prismatic,
-    Revolute,
-    Screw,
-    SO3xR3,
-    Spherical,
-    Universal,
-    rotation_from_z,
-)
+from jmbs.lie import SE3, AbstractGroup, SO3xR3, rotation_from_z
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
     from jmbs.library.mechanics.gear_specification import GearSpec
-    from jmbs.library.mechanics.joint_specification import MotionSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import BodySpec, JointSpec, SpringDamperSpec
 
 GROUPS: dict[str, AbstractGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
-MOTIONS = {
-    "fixed": lambda spec: Fixed(),
-    "revolute": lambda spec: Revolute(spec.axis),
-    "prismatic": lambda spec: Prismatic(spec.axis),
-    "screw": lambda spec: Screw(spec.axis, spec.pitch),
-    "cylindrical": lambda spec: Cylindrical(spec.axis),
-    "planar": lambda spec: Planar(spec.axis),
-    "spherical": lambda spec: Spherical(),
-    "universal": lambda spec: Universal(spec.axis, spec.axis2),
-    "free": lambda spec: Free(),
-    "composite": lambda spec: composite_motion(spec.motions),
-}
 MOTION_PORTS = {"p_joint": "p_r", "p_drive": "p_m"}
 """Junctions of a joint at which its prescribed motion stands."""
-DRY_GROUPS = {
-    "spherical": ((0, 1, 2),),
-    "planar": ((0, 1), (2,)),
-    "free": ((3, 4, 5), (0, 1, 2)),
-}
-"""Coordinates of `v` whose magnitudes dry friction acts on: translational before angular."""
 
 
 def body_system(mechanism: Mechanism, spec: BodySpec) -> System:
@@ -109,16 +75,13 @@ def velocity_box(spec: BodySpec) -> str:
 
 def motion_of(spec: JointSpec) -> Any:
     """The joint's configuration group and map into SE(3)."""
-    return spec.motion if spec.motion is not None else MOTIONS[spec.type](spec)
+    return spec.motion if spec.motion is not None else JOINT_TYPES[spec.type].motion(spec.geometry, array)
 
 
-def composite_motion(motions: Sequence[MotionSpec]) -> Composite:
-    """The map into SE(3) of turns and travels in a row."""
-    turning = tuple(motion.type == "revolute" for motion in motions)
-    positions = [np.zeros(3) if motion.position is None else motion.position for motion in motions]
-    axes = array([motion.axis for motion in motions])
-    # Names and units are properties here, in place of class variables that the checker takes for fields.
-    return Composite(axes, array(positions), turning)  # pyright: ignore[reportCallIssue]
+def dry_groups(spec: JointSpec) -> tuple[tuple[int, ...], ...]:
+    """Entries of `v` whose magnitudes dry friction acts on."""
+    whole = None if spec.motion is not None else JOINT_TYPES[spec.type].whole
+    return tuple((i,) for i in range(spec.dimension)) if whole is None else whole.dry
 
 
 def joint_system(mechanism: Mechanism, spec: JointSpec) -> System:
@@ -168,9 +131,6 @@ def joint_friction(motion, spec: JointSpec) -> JointFriction:
 def _isothermal_friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
     k = motion.group.dim
     momentum = relative_momentum(motion.group)
-    groups = DRY_GROUPS.get(spec.type, tuple((i,) for i in range(k))) if spec.motion is None else ()
-    if spec.motion is not None:
-        groups = tuple((i,) for i in range(k))
     if spec.friction is None:
         return viscous_friction(array(np.zeros(k)), momentum)
     f = spec.friction
@@ -183,7 +143,7 @@ def _isothermal_friction(motion, spec: JointSpec) -> Friction | ViscousFriction:
         array(f.stribeck_velocity),
         array(f.regularisation_velocity),
         momentum,
-        groups,
+        dry_groups(spec),
     )
 
 

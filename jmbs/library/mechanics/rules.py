@@ -17,19 +17,10 @@ from jaxtyping import Array, Bool, Float
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.constraint_specification import require_within
-from jmbs.library.mechanics.joint_specification import (
-    pose_coordinates,
-    require_apart,
-    require_independent,
-    require_rotors,
-    require_static,
-)
+from jmbs.library.mechanics.joint_specification import require_rotors, require_static
+from jmbs.library.mechanics.joint_types import JOINT_TYPES
 from jmbs.library.mechanics.relation_specification import require_some
 from jmbs.library.mechanics.specification import TRIANGLE_TOLERANCE, inertia_matrix
-from jmbs.lie import Composite, independence
-
-SMALLEST_VOLUME = 1e-12
-"""Square of the volume that directions of motions span, below which they count as dependent."""
 
 WEIGHTS = "weights"
 """The kind of numbers of order one that have no meaning alone, as those of networks."""
@@ -146,19 +137,6 @@ def _pivots(x: Float[Array, "n n"]) -> Float[Array, " n"]:
     return jnp.stack(found)
 
 
-def _are_apart(axis2: Float[Array, "3"], axis: Float[Array, "3"]) -> Bool[Array, ""]:
-    squares = jnp.sum(axis2**2) * jnp.sum(axis**2)
-    return jnp.sum(jnp.cross(axis, axis2) ** 2) >= checks.UNIT_TOLERANCE**2 * squares
-
-
-def _are_independent(
-    axes: Float[Array, "k 3"], positions: Float[Array, "k 3"], turning: tuple[bool, ...]
-) -> Bool[Array, ""]:
-    """Where nothing is aligned by chance, as `require_independent` looks at them."""
-    motion = Composite(axes, positions, turning)  # pyright: ignore[reportCallIssue]
-    return independence(motion, jnp.asarray(0.7 + 0.4 * np.arange(len(turning)), axes.dtype)) > SMALLEST_VOLUME
-
-
 def _are_rotors(armature: Float[Array, " k"], with_rotor: tuple[int, ...]) -> Bool[Array, ""]:
     turns = np.isin(np.arange(len(armature)), with_rotor)
     return jnp.all(jnp.where(turns, armature > 0, armature == 0))
@@ -170,7 +148,7 @@ def _is_within(rate: Float[Array, "3"], normal: Float[Array, "3"], key: str) -> 
     return jnp.all(beyond <= checks.UNIT_TOLERANCE * length * jnp.max(jnp.abs(rate)))
 
 
-RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None]] = {
+RULES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     "number": (_number(), None),
     "positive number": (_number(positive=True), _is_positive),
     "non-negative number": (_number(non_negative=True), _is_non_negative),
@@ -193,15 +171,10 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
     "direction": (lambda given: checks.direction(given.path, given.value), _has_length),
     "directions": (_directions, _has_length),
     "unit quaternion": (lambda given: checks.unit_quaternion(given.path, given.value), _is_unit),
-    "pose": (lambda given: pose_coordinates(given.path, given.value), _is_unit),
+    "pose": (lambda given: checks.pose_coordinates(given.path, given.value), _is_unit),
     "at least coulomb": (
         lambda given, coulomb: require_static(given.path, given.value, coulomb),
         lambda static, coulomb: _is_non_negative(static - coulomb),
-    ),
-    "not parallel": (lambda given, axis: require_apart(given.path, given.value, axis), _are_apart),
-    "independent motions": (
-        lambda given, positions: require_independent(given.path, given.value, positions, given.detail[0]),
-        _are_independent,
     ),
     "within the plane": (
         lambda given, normal: require_within(given.path, given.detail[0], np.asarray(given.value), normal),
@@ -209,3 +182,5 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Bool[Array, ""]] | None
     ),
 }
 """By kind: what refuses a known value, and whether a traced one is allowed."""
+for _joint_type in JOINT_TYPES.values():
+    RULES.update(_joint_type.rules)

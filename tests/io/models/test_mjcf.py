@@ -83,7 +83,7 @@ def test_a_row_keeps_its_forces_and_the_order_of_its_coordinates(tmp_path: Path)
     springy = '<joint name="h2" axis="0 1 0" ref="0.3" springref="0.5" stiffness="2" damping="0.1"/>'
     model = of_body(tmp_path, H1 + springy + H3)
     joint = model.mechanism.joints["h1_h2_h3"]
-    assert [motion.type for motion in joint.motions] == ["revolute"] * 3
+    assert [motion.type for motion in joint.geometry["motions"]] == ["revolute"] * 3
     np.testing.assert_allclose(joint.spring.stiffness, [0, 2, 0])
     np.testing.assert_allclose(joint.spring.rest, [0, 0.2, 0])
     np.testing.assert_allclose(joint.friction.viscous, [0, 0.1, 0])

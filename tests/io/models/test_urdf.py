@@ -43,8 +43,8 @@ def test_joints_keep_their_kind_axis_and_damping():
     joints = read_model(HERE / "branched.urdf").mechanism.joints
     kinds = {name: joint.type for name, joint in joints.items()}
     assert kinds == {"turn": "revolute", "shoulder": "revolute", "slide": "prismatic", "wheel_joint": "revolute"}
-    np.testing.assert_allclose(joints["shoulder"].axis, np.array([1, 2, 0.5]) / np.linalg.norm([1, 2, 0.5]))
-    np.testing.assert_array_equal(joints["slide"].axis, [1, 0, 0])  # URDF's default
+    np.testing.assert_allclose(joints["shoulder"].geometry["axis"], np.array([1, 2, 0.5]) / np.linalg.norm([1, 2, 0.5]))
+    np.testing.assert_array_equal(joints["slide"].geometry["axis"], [1, 0, 0])  # URDF's default
     assert joints["turn"].friction.viscous == [0.3] and joints["wheel_joint"].friction is None
 
 
@@ -174,7 +174,7 @@ def test_wrong_rotors_are_refused(tmp_path: Path, values: dict[str, Any], path: 
 
 def test_a_planar_joint_moves_across_its_axis(tmp_path: Path):
     joint = one_joint(tmp_path, '<axis xyz="0 0 2"/>', "planar").mechanism.joints["j"]
-    assert joint.type == "planar" and list(joint.axis) == [0, 0, 1]
+    assert joint.type == "planar" and list(joint.geometry["axis"]) == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
