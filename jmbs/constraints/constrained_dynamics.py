@@ -29,10 +29,12 @@ from jmbs.constraints.loop_joints import (
     loop_jacobian,
     rates_and_rows,
 )
+from jmbs.constraints.loop_tangents import loop_change
 from jmbs.constraints.row_blocks import band_solver
 from jmbs.constraints.row_plan import RowPlan
 from jmbs.linear import SparseRows, definite_solver_of_many, products
 from jmbs.rigid_body import (
+    Changes,
     Column,
     Equations,
     Inputs,
@@ -42,15 +44,19 @@ from jmbs.rigid_body import (
     articulated_factor,
     articulated_solve,
     body_wrenches,
+    forces_change,
     generalised_forces,
     kinematics,
     less_loads,
     linearisation,
+    momenta_change,
+    motion_change,
     power_gradient,
     solution,
     sum_of,
     turned_inertias,
     twists_of,
+    velocity_change,
     wrenches_of,
 )
 from jmbs.spatial import Symmetric, scale, symmetric_times
@@ -104,7 +110,8 @@ def constrained_dynamics(
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
     """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
     n_v, inputs = constrained.tree.n_velocities, Inputs(links, q, v, forces, loads, closure)
-    x = solution(_equations(constrained, _residual, _value), inputs, n_v + len(closure.drift))
+    equations = _equations(constrained, rates_residual, _value, rates_residual_change)
+    x = solution(equations, inputs, n_v + len(closure.drift))
     return x[:n_v], x[n_v:]
 
 
@@ -117,21 +124,25 @@ def loop_impulse(
     closure = LoopInputs(joints, jnp.zeros(len(constrained.loops.rates), rows.dtype), rows)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     inputs = Inputs(links.weightless, q, still, still, None, closure)
-    equations = _equations(constrained, _impulse_residual, _impulse)
+    equations = _equations(constrained, impulse_residual, _impulse, impulse_residual_change)
     return solution(equations, inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
 
 
-def _equations(constrained: ConstrainedTree, residual: Callable, value: Callable) -> Equations:
+def _equations(
+    constrained: ConstrainedTree, residual: Callable, value: Callable, residual_change: Callable
+) -> Equations:
     return Equations(
         constrained.tree,
         functools.partial(residual, constrained),
         functools.partial(value, constrained),
         functools.partial(_solve, constrained),
         functools.partial(_pull, constrained),
+        functools.partial(_push, constrained, residual_change),
     )
 
 
-def _residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
+def rates_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
+    """What rates and multipliers `x` leave of the equations."""
     tree, (links, q, v, forces, _, closure) = constrained.tree, inputs
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
     kin = kinematics(tree, links, q, v, dv, differentiable=True)
@@ -141,7 +152,7 @@ def _residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
     return jnp.concatenate([rest, _drift(constrained, kin, joints, closure)])
 
 
-def _impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
+def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
     """The same without motion, weight and forces: momenta of bodies that move with the impulse's velocities."""
     tree, (links, q, still, _, _, closure) = constrained.tree, inputs
     # With the batch axis that all inputs have.
@@ -191,6 +202,47 @@ def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inpu
     by_links, by_q, by_v, by_loads = power_gradient(constrained.tree, links, at, loads, weights[:n_v], mu, wrenches)
     by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:])
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
+
+
+Change = tuple[Array, TreeMotion, Symmetric]
+"""Of a residual; and the motion, and inertias in world axes, for the solve that follows."""
+
+
+def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> Change:
+    """See `Change`: where rates and multipliers `x` are held."""
+    tree, closure, given = constrained.tree, inputs.closure, _given(inputs, changes)
+    dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
+    change = motion_change(tree, inputs, dv, changes, local=False)
+    joints = closure.joints.in_components()
+    at_loops = loop_change(change, constrained.loops, joints, closure.efforts, multipliers, given)
+    forces, inertia = forces_change(tree, inputs, dv, changes, change, at_loops.wrenches)
+    return jnp.concatenate([forces, at_loops.rows]), change.kin, inertia
+
+
+def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> Change:
+    """The same without motion, weight and forces."""
+    tree, given = constrained.tree, _given(inputs, changes)
+    # With the batch axis that all inputs have.
+    v, multipliers = x[: tree.n_velocities] + jnp.zeros_like(inputs.v), x[tree.n_velocities :]
+    change = velocity_change(tree, inputs, v, changes)
+    joints = inputs.closure.joints.in_components()
+    at_loops = loop_change(change, constrained.loops, joints, None, multipliers, given)
+    momenta, inertia = momenta_change(tree, inputs, v, changes, change, at_loops.wrenches)
+    return jnp.concatenate([momenta, at_loops.rows]), change.kin, inertia
+
+
+def _given(inputs: Inputs, changes: Changes) -> LoopInputs:
+    """The changes of what concerns the loops."""
+    return jax.tree.structure(inputs).unflatten(changes).closure
+
+
+def _push(
+    constrained: ConstrainedTree, residual_change: Callable, inputs: Inputs, x: Array, rhs: Array, changes: Changes
+) -> Array:
+    n_v, joints = constrained.tree.n_velocities, inputs.closure.joints.in_components()
+    change, kin, inertia = residual_change(constrained, inputs, x, changes)
+    rest = rhs - change
+    return _solution(constrained, inputs.links, kin, joints, inertia, rest[:n_v], rest[n_v:])
 
 
 def _needed(

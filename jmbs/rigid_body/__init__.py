@@ -2,7 +2,7 @@
 
 from jmbs.rigid_body.adjoint import Wrenches, crossed, difference, linearisation, power_gradient, twists_of, wrench_sum
 from jmbs.rigid_body.articulated import articulated_factor, articulated_solve
-from jmbs.rigid_body.batches import Inputs
+from jmbs.rigid_body.batches import Changes, Inputs
 from jmbs.rigid_body.body_motions import body_motions, motion_of
 from jmbs.rigid_body.dynamics import forward_dynamics, inverse_dynamics, mass_solver
 from jmbs.rigid_body.implicit import Equations, solution
@@ -29,9 +29,20 @@ from jmbs.rigid_body.mass_matrix import (
     wrenches_of,
 )
 from jmbs.rigid_body.paths import Paths, select
+from jmbs.rigid_body.tangents import (
+    MotionChange,
+    crossed_twists,
+    forces_change,
+    momenta_change,
+    motion_change,
+    total_twist,
+    twists_about_origin,
+    velocity_change,
+)
 from jmbs.rigid_body.topology import JointGroup, Links, Tree
 
 __all__ = [
+    "Changes",
     "Column",
     "Equations",
     "Frame",
@@ -40,6 +51,14 @@ __all__ = [
     "JointGroup",
     "Joints",
     "Links",
+    "MotionChange",
+    "crossed_twists",
+    "forces_change",
+    "momenta_change",
+    "motion_change",
+    "total_twist",
+    "twists_about_origin",
+    "velocity_change",
     "OneParameterJoints",
     "Paths",
     "Tree",

@@ -29,7 +29,7 @@ from jmbs.rigid_body.mass_matrix import (
     turned_inertias,
     wrenches_of,
 )
-from jmbs.rigid_body.tangents import forces_change
+from jmbs.rigid_body.tangents import forces_change, motion_change
 from jmbs.rigid_body.topology import Links, Tree
 
 
@@ -97,8 +97,9 @@ def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, dv: Array, cot
 
 
 def _push(tree: Tree, inputs: Inputs, dv: Array, rhs: Array, changes: Changes) -> Array:
-    change, kin, inertia = forces_change(tree, inputs, dv, changes, local=True)
-    return articulated_accelerations(tree, inputs.links, kin, rhs - change, inertia)[0]
+    change = motion_change(tree, inputs, dv, changes, local=True)
+    forces, inertia = forces_change(tree, inputs, dv, changes, change)
+    return articulated_accelerations(tree, inputs.links, change.kin, rhs - forces, inertia)[0]
 
 
 def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:

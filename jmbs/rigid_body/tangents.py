@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.jaxext import evaluated_once
@@ -47,18 +48,29 @@ class MotionChange(NamedTuple):
 
     **Arguments:** the motion `kin` itself; by body the twists `eta` of displacements, changes of twists and of their
     rates, as seen from the displaced bodies; by velocity, changes of the twists `columns` in the bodies' axes, None for
-    none.
+    none. Where velocities alone are looked at, `acceleration` is None.
     """
 
     kin: TreeMotion
     eta: Column
     velocity: Column
-    acceleration: Column
+    acceleration: Column | None
     columns: Column | None
 
 
 def motion_change(tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool) -> MotionChange:
     """See `MotionChange`, along changes of the inputs at constant `dv`; tangent ones of elements."""
+    return _changed_motion(tree, inputs, dv, changes, local)
+
+
+def velocity_change(tree: Tree, inputs: Inputs, v: Float[Array, " n_v"], changes: Changes) -> MotionChange:
+    """See `MotionChange`: of motion with constant velocities `v` in place of the inputs' own."""
+    at = len(jax.tree.leaves((inputs.links, inputs.q)))
+    changes = (*changes[:at], None, *changes[at + 1 :])
+    return _changed_motion(tree, inputs._replace(v=v), None, changes, local=False)
+
+
+def _changed_motion(tree: Tree, inputs: Inputs, dv: Array | None, changes: Changes, local: bool) -> MotionChange:
     leaves, structure = jax.tree.flatten(inputs)
     which = [k for k, change in enumerate(changes) if change is not None]
 
@@ -75,6 +87,7 @@ def motion_change(tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes:
     kin, paths = composed(tree, motion, own), Paths(tree.forest)
     steady = all(joints.steady for joints in inputs.links.joints)
     fixed = steady and not any(inputs.varied([change is not None for change in changes]))
+    d_columns = None if fixed else d_columns
     once, body = evaluated_once, kin.bodies
     above = paths.above(body.rotation, identity=True)
     turn = once(_turn, motion.rotation, change.rotation)
@@ -84,10 +97,11 @@ def motion_change(tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes:
     eta = paths.sums_by_doubling(own.eta)
     dU = once(lambda eta, own: total_twist(crossed_twists(eta, own.U), own.dU), eta, own)
     dV, (V, A) = paths.sums_by_doubling(dU), twists_about_origin(kin)
-    turned = once(_turned, own, V, eta, dU, dV)
-    dA = paths.sums_by_doubling(turned)
-    velocity, acceleration = once(_as_seen, eta, V, A, dV, dA)
-    return MotionChange(kin, eta, velocity, acceleration, None if fixed else d_columns)
+    if dv is None:
+        return MotionChange(kin, eta, once(_as_seen, eta, V, dV), None, d_columns)
+    dA = paths.sums_by_doubling(once(_turned, own, V, eta, dU, dV))
+    velocity, acceleration = once(lambda *x: (_as_seen(*x[:3]), _as_seen(x[0], *x[3:])), eta, V, dV, A, dA)
+    return MotionChange(kin, eta, velocity, acceleration, d_columns)
 
 
 class _Own(NamedTuple):
@@ -96,7 +110,7 @@ class _Own(NamedTuple):
 
     eta: Column
     U: Column
-    T: Column
+    T: Column | None
     dU: Column
     dT: Column | None
 
@@ -110,57 +124,107 @@ def _turn(rotation: Matrix, change: Matrix) -> Vector:
 
 def _by_joints(above: Matrix, rotation: Matrix, r: Vector, turn: Vector, shift: Vector, velocities, more) -> _Own:
     out = lambda pair: seen_from_origin(r, (times(rotation, pair[0]), times(rotation, pair[1])))  # noqa: E731
-    U, T, dU = map(out, velocities)
+    U, T, dU = (None if pair is None else out(pair) for pair in velocities)
     eta = seen_from_origin(r, (times(rotation, turn), times(above, shift)))
+    assert U is not None and dU is not None
     return _Own(eta, U, T, dU, None if more is None else out(more))
 
 
 def _turned(own: _Own, V: Column, eta: Column, dU: Column, dV: Column) -> Column:
-    parts = [crossed_twists(dV, own.U), crossed_twists(V, dU), crossed_twists(eta, own.T)]
+    parts = [crossed_twists(dV, own.U), crossed_twists(V, dU)]
+    parts += [] if own.T is None else [crossed_twists(eta, own.T)]
     return total_twist(*parts, *(() if own.dT is None else (own.dT,)))
 
 
-def _as_seen(eta: Column, V: Column, A: Column, dV: Column, dA: Column) -> tuple[Column, Column]:
-    return difference(dV, crossed_twists(eta, V)), difference(dA, crossed_twists(eta, A))
+def _as_seen(eta: Column, twist: Column, change: Column) -> Column:
+    """A change as seen from the displaced body."""
+    return difference(change, crossed_twists(eta, twist))
 
 
 def forces_change(
-    tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool
-) -> tuple[Float[Array, " n_v"], TreeMotion, Symmetric]:
-    """How the generalised forces of inverse dynamics change at constant `dv`, less those that are given; the motion,
-    and inertias in world axes, for the solve that follows."""
-    links = inputs.links
-    change = motion_change(tree, inputs, dv, changes, local)
-    kin, eta, r = change.kin, change.eta, change.kin.bodies.position
-    paths, once = Paths(tree.forest), evaluated_once
+    tree: Tree,
+    inputs: Inputs,
+    dv: Float[Array, " n_v"],
+    changes: Changes,
+    change: MotionChange,
+    more: tuple[Column, Column] | None = None,
+) -> tuple[Float[Array, " n_v"], Symmetric]:
+    """How the generalised forces of inverse dynamics change at constant `dv`, less those that are given; and inertias
+    in world axes, for the solve that follows.
+
+    **Arguments:** `change` of the motion along `changes` of the inputs; `more`: wrenches that bodies need beside, about
+    the origin, and how these change.
+    """
+    links, kin, eta = inputs.links, change.kin, change.eta
+    r, once = kin.bodies.position, evaluated_once
     inertia = once(turned_inertias, links, kin)
     torque, force = less_loads(kin, wrenches_of(links, kin, inertia), inputs.loads)
-    weight = links.weights(True)
+    weight, V = links.weights(True), twists_about_origin(kin)[0]
     given = jax.tree.structure(inputs).unflatten(changes)
-    momenta = once(_momenta, links.mass, inertia, r, twists_about_origin(kin)[0], change.velocity, change.acceleration)
-    parts = [once(_wrench_change, momenta, twists_about_origin(kin)[0], change.velocity)]
+    momenta = once(_momenta, links.mass, inertia, r, V, change.velocity, change.acceleration)
+    parts = [once(_wrench_change, momenta, V, change.velocity)]
     parts += [once(_carried_along, eta, r, torque, force, weight), *_of_parameters(links, given, kin)]
     wrenches = wrench_at_origin(r, (torque, force)), wrench_sum(*parts)
+    forces = _generalised(tree, change, wrenches, more, given.links.armature, dv)
+    return forces if given.forces is None else forces - given.forces, inertia
+
+
+def momenta_change(
+    tree: Tree,
+    inputs: Inputs,
+    v: Float[Array, " n_v"],
+    changes: Changes,
+    change: MotionChange,
+    more: tuple[Column, Column] | None = None,
+) -> tuple[Float[Array, " n_v"], Symmetric]:
+    """The same of generalised momenta at constant velocities `v`, of which the change is `change`."""
+    links, kin, eta = inputs.links, change.kin, change.eta
+    r, once = kin.bodies.position, evaluated_once
+    inertia = once(turned_inertias, links, kin)
+    given = jax.tree.structure(inputs).unflatten(changes)
+    V = twists_about_origin(kin)[0]
+    h, dh = once(_momenta, links.mass, inertia, r, V, change.velocity)
+    parts = [dh, crossed(eta, h)]
+    if given.links.mass is not None:
+        parts.append(wrench_at_origin(r, (None, scale(given.links.mass, kin.bodies.velocity))))
+    if given.links.inertia is not None:
+        w = transposed_times(kin.bodies.rotation, kin.bodies.spin)
+        parts.append((times(kin.bodies.rotation, symmetric_times(entries_of(given.links.inertia, 6), w)), None))
+    return _generalised(tree, change, (h, wrench_sum(*parts)), more, given.links.armature, v), inertia
+
+
+def _generalised(
+    tree: Tree,
+    change: MotionChange,
+    wrenches: tuple[Column, Column],
+    more: tuple[Column, Column] | None,
+    armature: Array | None,
+    rates: Float[Array, " n_v"],
+) -> Float[Array, " n_v"]:
+    """The change of generalised forces from that of wrenches on bodies about the origin, and of rotors' inertias."""
+    if more is not None:
+        wrenches = jax.tree.map(jnp.add, wrenches, more)
+    kin, paths, once = change.kin, Paths(tree.forest), evaluated_once
     F, dF = tree.by_velocity(paths.carried_by_doubling(wrenches))
     S = about_origin(tree, kin)
     change_of = lambda S, F, dF, eta: power(S, difference(dF, crossed(eta, F)))  # noqa: E731
-    forces = once(change_of, S, F, dF, tree.by_velocity(eta))
+    forces = once(change_of, S, F, dF, tree.by_velocity(change.eta))
     if change.columns is not None:
-        R, r = tree.by_velocity((kin.bodies.rotation, r))
+        R, r = tree.by_velocity((kin.bodies.rotation, kin.bodies.position))
         w, v = (times(R, x) for x in change.columns)
         forces = forces + power(seen_from_origin(r, (w, v)), F)
-    if given.links.armature is not None:
-        forces = forces + given.links.armature * dv
-    return forces if given.forces is None else forces - given.forces, kin, inertia
+    return forces if armature is None else forces + armature * rates
 
 
-def _momenta(mass: Array, inertia: Symmetric, r: Vector, V: Column, dV: Column, dA: Column) -> tuple[Column, ...]:
+def _momenta(mass: Array, inertia: Symmetric, r: Vector, *twists: Column) -> tuple[Column, ...]:
+    """Momenta about the origin, of twists about it."""
+
     def momentum(twist: Column) -> Column:
         w, v = twist
         p = scale(mass, add(v, cross(w, r)))
         return add(symmetric_times(inertia, w), cross(r, p)), p
 
-    return momentum(V), momentum(dV), momentum(dA)
+    return tuple(map(momentum, twists))
 
 
 def _wrench_change(momenta: tuple[Column, ...], V: Column, dV: Column) -> Column:

@@ -17,10 +17,20 @@ from mechanisms import n_four_bar, random_mechanism
 from quick import quick_jit
 
 import jmbs
+from jmbs.constraints.constrained_dynamics import (
+    ConstrainedTree,
+    LoopInputs,
+    impulse_residual,
+    impulse_residual_change,
+    rates_residual,
+    rates_residual_change,
+)
 from jmbs.constraints.loop_adjoint import loop_gradient
 from jmbs.constraints.loop_joints import drift, gaps, rates_and_rows
 from jmbs.library.mechanics import TableSpec
 from jmbs.rigid_body.adjoint import linearisation, motion_gradient, twists_of
+from jmbs.rigid_body.batches import Batchable, Inputs
+from jmbs.rigid_body.implicit import changes_along_tangents
 from jmbs.rigid_body.kinematics import kinematics
 from jmbs.simulation.formulation import formulation_of
 from jmbs.tree import tree_dae
@@ -217,3 +227,31 @@ def test_derivatives_of_rates(case):
 @pytest.mark.slow
 def test_derivatives_of_projections(case):
     check(case, projected, 1e-8)
+
+
+def test_derivatives_forwards_by_hand_are_those_of_the_residuals(case):
+    """Along a change of everything, loop joints' parameters too, at velocities that tear them open."""
+    rng, layout = np.random.default_rng(3), case.dae.layout
+    constrained = ConstrainedTree(layout.tree, layout.only_loops, layout.rows)
+    n_v, m, k = layout.tree.n_velocities, len(layout.only_loops.rows), len(layout.only_loops.rates)
+    random = lambda *shape: jnp.asarray(rng.normal(size=shape))  # noqa: E731
+    dae, y = case.dae, jax.tree.map(lambda x: x[0], case.y)
+    closure = LoopInputs(dae.loop_joints, random(k), random(m))
+    loads = random(len(layout.tree.bodies), 6)
+    inputs = Inputs(dae.links, dae.elements(y), random(n_v), random(n_v), loads, closure)
+    changes = tuple(random(*x.shape) for x in jax.tree.leaves(inputs))
+    x, still = random(n_v + m), jnp.zeros(n_v)
+    at_rest = inputs._replace(v=still, forces=still, loads=None, links=dae.links.weightless)
+    fewer = jax.tree.structure(inputs).unflatten(changes)._replace(v=still, forces=still, loads=None)
+
+    @quick_jit
+    def both(residual, change, inputs, changes):
+        along = changes_along_tangents(constrained.tree, inputs, changes)
+        whole = jax.tree.unflatten(jax.tree.structure(inputs), along)
+        by_hand = lambda inputs, vectors, changes: (change(constrained, inputs, *vectors, changes)[0], ())  # noqa: E731
+        # Equations take a batch, if of one.
+        found = Batchable(by_hand, (True,) * len(along), len(x))(inputs, (x,), along)[0]
+        return found, jax.jvp(lambda at: residual(constrained, at, x), (inputs,), (whole,))[1]
+
+    close(*both(rates_residual, rates_residual_change, inputs, changes), 1e-11)
+    close(*both(impulse_residual, impulse_residual_change, at_rest, tuple(jax.tree.leaves(fewer))), 1e-11)

@@ -21,7 +21,7 @@ from jmbs.rigid_body.batches import Inputs
 from jmbs.rigid_body.implicit import changes_along_tangents
 from jmbs.rigid_body.joints import GeneralJoints
 from jmbs.rigid_body.mass_matrix import turned_inertias
-from jmbs.rigid_body.tangents import forces_change
+from jmbs.rigid_body.tangents import forces_change, motion_change
 from jmbs.simulation.formulation import formulation_of
 
 # Operation by operation these are hundreds of programs; each is one.
@@ -308,7 +308,8 @@ def test_derivatives_forwards_by_hand_are_those_of_inverse_dynamics(case, reques
     def both(inputs, changes, dv):
         force = lambda at: inverse_dynamics(case.tree, at.links, at.q, at.v, dv, at.loads) - at.forces  # noqa: E731
         along = changes_along_tangents(case.tree, inputs, tuple(jax.tree.leaves(changes)))
-        by_hand = [forces_change(case.tree, inputs, dv, along, local=local)[0] for local in (True, False)]
+        motions = [motion_change(case.tree, inputs, dv, along, local=local) for local in (True, False)]
+        by_hand = [forces_change(case.tree, inputs, dv, along, motion)[0] for motion in motions]
         return jax.jvp(force, (inputs,), (jax.tree.unflatten(jax.tree.structure(inputs), along),))[1], *by_hand
 
     wanted, *found = both(inputs, changes, case.other)
