@@ -26,6 +26,7 @@ from experiments.benchmarks.tables import table
 CONFIGS = Path(__file__).parents[2] / "configs"
 GRAVITY = (0.0, 0.0, -9.81)
 STEPS, SAVED, DT = 1000, 101, 1e-3
+"""Of a run, if nobody says otherwise; the step in s."""
 PARAMETERS = (1, 4, 10)
 HEAD = ["mechanism", "p", "run, ms", "jvp", "direct", "forward", "goal", "differences", "compile, s", "operations"]
 
@@ -79,11 +80,13 @@ def arm() -> tuple[jmbs.Mechanism, list[str]]:
 MECHANISMS = {"double pendulum": double_pendulum, "four-bar": four_bar, "arm": arm}
 
 
-def outputs_of(mechanism: jmbs.Mechanism, names: list[str], adjoint: str) -> Callable[[Float[Array, " p"]], Array]:
+def outputs_of(
+    mechanism: jmbs.Mechanism, names: list[str], adjoint: str, steps: int = STEPS
+) -> Callable[[Float[Array, " p"]], Array]:
     """Joint coordinates at saved times, by relative changes `theta` of parameters."""
     model = jmbs.compile(mechanism)
     nominal = {name: np.asarray(model.parameters()[name]["value"]) for name in names}
-    ts = np.linspace(0.0, STEPS * DT, SAVED)
+    ts = np.linspace(0.0, steps * DT, SAVED)
 
     def outputs(theta: Float[Array, " p"]) -> Array:
         changed = {name: (1.0 + theta[k]) * nominal[name] for k, name in enumerate(names)}
@@ -122,10 +125,10 @@ def medians(programs: dict[str, Callable], theta: Array, repeats: int) -> dict[s
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def row(name: str, p: int, repeats: int) -> list[str]:
+def row(name: str, p: int, repeats: int, steps: int) -> list[str]:
     """A row of the table."""
     mechanism, names = MECHANISMS[name]()
-    direct, forward = (outputs_of(mechanism, names[:p], adjoint) for adjoint in ("direct", "forward"))
+    direct, forward = (outputs_of(mechanism, names[:p], adjoint, steps) for adjoint in ("direct", "forward"))
     theta = jnp.zeros(p)
     functions: dict[str, Callable] = {
         "run": direct,
@@ -162,10 +165,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanisms", nargs="*", help=", ".join(MECHANISMS))
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a run; loops have kernels from 5000 on")
     parser.add_argument("--parameters", type=int, nargs="*", default=PARAMETERS)
     given = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    rows = [row(n, p, given.repeats) for n in given.mechanisms or MECHANISMS for p in given.parameters]
+    rows = [row(n, p, given.repeats, given.steps) for n in given.mechanisms or MECHANISMS for p in given.parameters]
     print(table(HEAD, rows))
 
 

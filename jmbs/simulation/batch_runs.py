@@ -18,7 +18,7 @@ from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.batch import batch_of, map_batch, map_one_by_one
 from jmbs.simulation.formulation import formulation_of
-from jmbs.simulation.integrate import is_open, problem_of, run_of, start_of, steps_of, whole
+from jmbs.simulation.integrate import problem_of, run_of, start_of, steps_of, whole
 from jmbs.simulation.model import Model
 from jmbs.simulation.outcome import labels_of, trajectory_of
 from jmbs.simulation.rounds import FEW, Reached, Round, in_rounds
@@ -137,7 +137,7 @@ def _advanced(
         problem = problem_of(model, formulation, program, values)
         tried = carry.accepted + carry.rejected
         most = jnp.minimum(values.max_steps, tried + most)
-        some = steps_of(program, dataclasses.replace(values, max_steps=most), is_open(formulation))
+        some = steps_of(program, dataclasses.replace(values, max_steps=most), formulation)
         carry = some.advance(problem, carry)
         share = (carry.t - values.times[0]) / (values.times[-1] - values.times[0])
         unlimited = steps_of(program, values)

@@ -48,6 +48,9 @@ from jmbs.solvers import (
     with_event,
 )
 
+LONG_RUN = 5000
+"""Fixed steps from which a run with loops and its derivative are worth a kernel, which takes half a minute more to
+compile (`docs/decisions/forward_jacobian.md`)."""
 KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
 """Of loops over adaptive steps, by what derivatives go through."""
 
@@ -99,8 +102,8 @@ def simulate(
       is zero, see `jmbs.simulation.Until`: the sample there is `Trajectory.event`, its time `event_time`. `{}`: never.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
       checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps; forward is
-      forward mode alone for open trees, several times quicker there on a CPU (`jax.jacfwd` by few parameters), and
-      where times or `dt` are traced; direct for others. Adaptive steps: direct
+      forward mode alone for open trees, and with loops from LONG_RUN steps on, several times quicker there on a CPU
+      (`jax.jacfwd` by few parameters), and where times or `dt` are traced; direct for others. Adaptive steps: direct
       (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
@@ -206,7 +209,7 @@ def whole(model: Model, state: State, program: Program, values: Values) -> Traje
     formulation = formulation_of(model, program.formulation)
     problem, y0 = problem_of(model, formulation, program, values), start_of(model, formulation, state, program, values)
     if isinstance(program.adjoint, str):
-        steps = steps_of(program, values, is_open(formulation))
+        steps = steps_of(program, values, formulation)
         run = run_of(problem, steps, steps.advance(problem, steps.start(problem, y0)))
     else:
         counts, tolerance = values.counts, (values.rtol, values.atol)
@@ -228,7 +231,7 @@ def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
 def _advance(model: Model, program: Program, values: Values, carry: Any, stop: Any) -> Any:
     formulation = formulation_of(model, program.formulation)
     problem = problem_of(model, formulation, program, values)
-    return steps_of(program, values, is_open(formulation)).advance(problem, carry, stop)
+    return steps_of(program, values, formulation).advance(problem, carry, stop)
 
 
 @quick_to_compile(repeated=True)
@@ -278,18 +281,30 @@ def start_of(
 
 
 def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
-    """Whether it is a tree on which nothing acts but simple forces: elsewhere derivatives and adaptive steps in one
-    kernel are slower."""
+    """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel are
+    slower."""
     if not isinstance(formulation, TreeFormulation):
         return False
     return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
 
 
-def steps_of(program: Program, values: Values, simple: bool = False) -> Steps:
+def _has_forward_kernel(formulation: AbsoluteFormulation | TreeFormulation, steps: int) -> bool:
+    """Whether fixed steps and their derivatives forwards are one kernel: of open trees, and of loops in long runs."""
+    closed = isinstance(formulation, TreeFormulation) and formulation.dae.loops_act_alone
+    return is_open(formulation) or (closed and steps >= LONG_RUN)
+
+
+def steps_of(
+    program: Program, values: Values, formulation: AbsoluteFormulation | TreeFormulation | None = None
+) -> Steps:
+    """How a run goes; without a `formulation` all but what its kernels are."""
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
-        keep, forward = program.adjoint == "checkpoint", simple and program.adjoint == "forward"
+        steps = len(values.times) if program.steps is None else program.steps
+        forward = program.adjoint == "forward" and formulation is not None and _has_forward_kernel(formulation, steps)
+        keep = program.adjoint == "checkpoint"
         return FixedSteps(values.counts, program.steps, keep, program.traced, forward, values.max_steps)
+    simple = formulation is not None and is_open(formulation)
     most = values.max_steps if program.steps is None else program.steps
     kind = KINDS[program.adjoint]
     return AdaptiveSteps(values.rtol, values.atol, most, kind, program.traced, simple and kind == "lax")

@@ -95,8 +95,9 @@ def test_forward_derivatives_in_one_kernel_in_every_transformation():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ["slider_crank", "spherical_double_pendulum", "panda_arm"])
-def test_forward_jacobians_of_mechanisms_are_the_direct_ones(config: str):
-    """By parameters of several kinds, through the assembly."""
+def test_forward_jacobians_of_mechanisms_are_the_direct_ones(config: str, monkeypatch):
+    """By parameters of several kinds, through the assembly; loops as in long runs."""
+    monkeypatch.setattr("jmbs.simulation.integrate.LONG_RUN", 1)
     model = jmbs.compile(jmbs.load(CONFIGS / f"{config}.yaml"))
     kinds = ("mass", "inertia", "child_frame/position", "viscous", "gravity")
     names = [next(name for name in model.parameters() if name.endswith(kind)) for kind in kinds]
