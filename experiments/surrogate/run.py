@@ -129,19 +129,19 @@ def seconds_of(function: Callable, x: np.ndarray) -> float:
     return min(spent)
 
 
-def draw(simulated: np.ndarray, told: dict[str, np.ndarray], errors: dict[str, dict], target: Path) -> None:
-    """Told over simulated values of four outputs, by the network and by the linear regression."""
+def draw(simulated: np.ndarray, predicted: dict[str, np.ndarray], errors: dict[str, dict], target: Path) -> None:
+    """Predicted over simulated values of four outputs, by the network and by the linear regression."""
     figure = Figure(figsize=(9.0, 7.6), layout="constrained")
     shown = ["final_q_shoulder", "final_v_elbow", "turned", "lost"]
     for axes, name in zip(figure.subplots(2, 2).ravel(), shown, strict=True):
         column = list(OUTPUTS).index(name)
         for road, colour in (("linear", "0.65"), ("network", "tab:blue")):
             label = f"{road}, error {100 * errors[road][name]['error_of_spread']:.2g} % of the spread"
-            values = told[road][:2000, column]
+            values = predicted[road][:2000, column]
             axes.plot(simulated[:2000, column], values, ".", ms=2, color=colour, label=label)
         ends = simulated[:, column].min(), simulated[:, column].max()
         axes.plot(ends, ends, color="k", lw=0.7)
-        axes.set(title=OUTPUTS[name], xlabel="simulated", ylabel="told")
+        axes.set(title=OUTPUTS[name], xlabel="simulated", ylabel="predicted")
         axes.legend(markerscale=6, fontsize=8, loc="upper left")
     figure.savefig(target, dpi=80)
 
@@ -161,7 +161,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     study = load_sweep(HERE / "pendulums.yaml", [f"members={options.members}"] if options.members else [])
     started = time.process_time()
     try:
-        swept = jmbs.sweep(study, store, progress=told)
+        swept = jmbs.sweep(study, store, progress=show)
         seconds = {"sweep": time.process_time() - started}
         result = learned(swept, store, options.epochs, options.out / "figures", seconds)
     finally:
@@ -193,7 +193,7 @@ def learned(swept: xr.Dataset, store: Path, epochs: int, figures: Path, seconds:
     off = {road: np.asarray(function(x), float) - y for road, function in roads.items()}
     errors = {road: {name: error(off[road][:, i], scaled.y_std[i]) for i, name in enumerate(OUTPUTS)} for road in roads}
     shown = {road: (off[road] + y) * scaled.y_std + scaled.y_mean for road in ("linear", "network")}
-    draw(y * scaled.y_std + scaled.y_mean, shown, errors, figures / "told.png")
+    draw(y * scaled.y_std + scaled.y_mean, shown, errors, figures / "predicted.png")
     return {
         "members": {"trained": first, "held_out": count - first, "failed": failed},
         "epochs": epochs,
@@ -215,7 +215,7 @@ def error(off: Float[np.ndarray, " members"], spread: float) -> dict[str, float]
     return {"error_of_spread": rms(off), "error": rms(off) * float(spread), "error_of_99_in_100": worse * float(spread)}
 
 
-def told(at: jmbs.sweeping.SweepProgress) -> None:
+def show(at: jmbs.sweeping.SweepProgress) -> None:
     """Prints how far the sweep is."""
     print(f"{at.done} of {at.members} members, {at.seconds:.0f} s", flush=True)
 
