@@ -43,7 +43,7 @@ class LoopChange(NamedTuple):
     rows: Float[Array, "m *b"]
 
 
-class _AtFrame(NamedTuple):
+class _FrameChange(NamedTuple):
     """At the joint's frame, in the second body's axes: twists of both bodies, their rates (None where velocities alone
     are looked at), and changes of all of these."""
 
@@ -78,7 +78,7 @@ def loop_change(
         for column in (given.joints.normal, given.joints.inverse)
     )
 
-    def at_frame(place: Vector, first, second) -> _AtFrame:
+    def at_frame(place: Vector, first, second) -> _FrameChange:
         p = add(at_second.position, times(at_second.rotation, place))
 
         def own(twist: Column) -> Column:
@@ -97,7 +97,7 @@ def loop_change(
             return d_one, (two[dk][0], subtract(two[dk][1], cross(shift, w)))
 
         rates = (one[3], two[3]) if with_rates else None
-        return _AtFrame((one[0], two[0]), rates, changes(0, 1), changes(3, 4) if with_rates else None)
+        return _FrameChange((one[0], two[0]), rates, changes(0, 1), changes(3, 4) if with_rates else None)
 
     at = evaluated_once(at_frame, joints.place, first, second)
     rows = _rows_change(at, loops, joints.normal, d_normal)
@@ -127,7 +127,7 @@ def _of_ends(entries: Any, bodies: np.ndarray) -> Any:
     return found if on.all() else jax.tree.map(lambda x: select(on, x, jnp.zeros_like(x)), found)
 
 
-def _rows_change(at: _AtFrame, loops: Loops, normal: Column, d_normal: Column | None) -> Array:
+def _rows_change(at: _FrameChange, loops: Loops, normal: Column, d_normal: Column | None) -> Array:
     """How the rows, or where there are no rates the velocities along them, change."""
     n = len(loops.bodies)
     of_rows = lambda column: all_entries_at(column, loops.rows)  # noqa: E731

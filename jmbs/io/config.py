@@ -19,7 +19,6 @@ from jmbs.io.schema import (
     BodySection,
     ConductionSection,
     ConfigSection,
-    ConstraintSection,
     FrictionLawSection,
     FrictionSection,
     LawSection,
@@ -28,6 +27,7 @@ from jmbs.io.schema import (
     SpringDamperSection,
     SpringSection,
     StoreSection,
+    SurfaceSection,
     Table,
     UserForceSection,
 )
@@ -223,11 +223,11 @@ def _add_element(
     mechanism.add_force(name, section.body, force.wrench)
 
 
-def _add_constraint(mechanism: Mechanism, name: str, section: ConstraintSection, folder: Path) -> None:
+def _add_constraint(mechanism: Mechanism, name: str, section: Any, folder: Path) -> None:
     values = _given(section)
-    for key in ("plane", "relative_to"):
-        if key in values:
-            surface = _given(values[key])
+    for key, value in values.items():
+        if isinstance(value, SurfaceSection):
+            surface = _given(value)
             for rate in surface.keys() & {"velocity", "angular_velocity"}:
                 surface[rate] = drive_value(f"constraints/{name}/{key}/{rate}", surface[rate], folder)
             values[key] = surface

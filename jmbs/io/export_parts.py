@@ -11,9 +11,6 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import Guess, Mechanism, RelationSpec, SimulationSpec, TableSpec, is_law
 
-_SHARED = ("point", "direction", "radius", "axis")
-_CONSTRAINT_KEYS = {"no_slide": (*_SHARED, "frame"), "rolling": _SHARED, "perpendicular": (*_SHARED, "normal")}
-
 
 def plain(value: Any) -> Any:
     """Arrays as lists, numpy's numbers as Python's, guesses as configs write them, other things as they are."""
@@ -118,14 +115,20 @@ class Parts:
 
     def constraint(self, spec: Any) -> dict[str, Any]:
         """A section of `constraints`."""
-        entry = {"type": spec.type, "body": spec.body} | _changed(spec, _CONSTRAINT_KEYS[spec.type])
+        entry = {"type": spec.type, "body": spec.body}
+        for key in spec.kind.keys:
+            value = plain(spec.values[key.name])
+            if key.name != spec.surface_key and value is not None and value != plain(key.default):
+                entry[key.name] = value
+        if spec.surface_key is None:
+            return entry
         surface = _given({"normal": spec.surface.normal}) | {"point": plain(spec.surface.point)}
         for path, rate in spec.surface.rates(spec.surface_key).items():
             key = path.rsplit("/", 1)[-1]
             if rate is not None:
                 original = self._original("constraints", spec.name, spec.surface_key, key)
                 surface[key] = self._drive(f"{spec.name}_{key}", f"constraints/{spec.name}/{path}", rate, original)
-        if spec.type == "rolling" or spec.surface.moving:
+        if spec.surface.normal is not None or spec.surface.moving:
             entry[spec.surface_key] = surface
         return entry
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Tag, create_model, model_validator
@@ -21,7 +22,7 @@ from jmbs.io.schema_values import (
     Word,
     Words,
 )
-from jmbs.library.mechanics import JOINT_KEYS
+from jmbs.library.mechanics import CONSTRAINT_KEYS, JOINT_KEYS
 
 SCHEMA = "jmbs/1"
 
@@ -165,9 +166,32 @@ class _JointSection(Section):
     parameters: dict[str, Any] | None = None
 
 
-_FORMS: dict[str, Any] = {"vector": Vector3, "number": Number, "motions": list[MotionSection]}
-_KEYS: dict[str, Any] = {name: (_FORMS[key.form] | None, None) for name, key in JOINT_KEYS.items()}
-JointSection = create_model("JointSection", __base__=_JointSection, **_KEYS)
+class SurfaceSection(Section):
+    """A surface that may move; `normal` of a plane only."""
+
+    body: Word | None = None
+    point: Vector3 | None = None
+    normal: Vector3 | None = None
+    velocity: DriveSource | None = None
+    angular_velocity: DriveSource | None = None
+
+
+_FORMS: dict[str, Any] = {
+    "vector": Vector3,
+    "number": Number,
+    "word": Word,
+    "surface": SurfaceSection,
+    "motions": list[MotionSection],
+}
+
+
+def _with_keys(name: str, base: type[Section], keys: Mapping[str, Any]) -> Any:
+    """The section with the keys that types declare."""
+    own: dict[str, Any] = {key: (_FORMS[declared.form] | None, None) for key, declared in keys.items()}
+    return create_model(name, __base__=base, **own)
+
+
+JointSection = _with_keys("JointSection", _JointSection, JOINT_KEYS)
 """A joint with the keys of all types that say where its motion is."""
 
 
@@ -258,17 +282,7 @@ DriveSource = Annotated[
 ]
 
 
-class SurfaceSection(Section):
-    """A surface that may move; `normal` of a plane only."""
-
-    body: Word | None = None
-    point: Vector3 | None = None
-    normal: Vector3 | None = None
-    velocity: DriveSource | None = None
-    angular_velocity: DriveSource | None = None
-
-
-class ConstraintSection(Section):
+class _ConstraintSection(Section):
     """A constraint on bodies, or a gear between joints; the type says which keys it takes.
 
     `parameters` only for a user's law, `type: package.module:Name`.
@@ -278,14 +292,6 @@ class ConstraintSection(Section):
     body: Word | None = None
     other: Word | None = None
     parameters: dict[str, Any] | None = None
-    point: Vector3 | None = None
-    direction: Vector3 | None = None
-    frame: Word | None = None
-    relative_to: SurfaceSection | None = None
-    radius: Number | None = None
-    axis: Vector3 | None = None
-    plane: SurfaceSection | None = None
-    normal: Vector3 | None = None
     joint: Word | None = None
     driver: Word | None = None
     ratio: Number | None = None
@@ -293,6 +299,10 @@ class ConstraintSection(Section):
     coordinate: Whole | None = None
     driver_coordinate: Whole | None = None
     joints: Annotated[dict[str, NumberOrList], NamedParts] | None = None
+
+
+ConstraintSection = _with_keys("ConstraintSection", _ConstraintSection, CONSTRAINT_KEYS)
+"""A constraint, with the keys of all types on one body."""
 
 
 class ConnectionSection(Section):
@@ -378,7 +388,7 @@ class ConfigSection(Section):
     joints: Annotated[dict[str, JointSection], NamedParts] = {}  # pyright: ignore[reportInvalidTypeForm]
     loads: Annotated[dict[str, LoadSection], NamedParts] = {}
     elements: Annotated[dict[str, ElementSection], NamedParts] = {}
-    constraints: Annotated[dict[str, ConstraintSection], NamedParts] = {}
+    constraints: Annotated[dict[str, ConstraintSection], NamedParts] = {}  # pyright: ignore[reportInvalidTypeForm]
     stores: Annotated[dict[str, StoreSection], NamedParts] = {}
     initial: InitialSection = InitialSection()
     simulation: SimulationSection | None = None

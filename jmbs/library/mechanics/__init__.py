@@ -23,6 +23,7 @@ from jmbs.library.mechanics.checks import (
     unit_quaternion,
     vector,
 )
+from jmbs.library.mechanics.constraint_types import CONSTRAINT_KEYS
 from jmbs.library.mechanics.declared import inside, parameter, with_rules
 from jmbs.library.mechanics.distributed_force import (
     CentreOfForce,
@@ -133,6 +134,7 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
+    "CONSTRAINT_KEYS",
     "JOINT_KEYS",
     "JOINT_TYPES",
     "dry_groups",

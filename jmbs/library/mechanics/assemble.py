@@ -17,7 +17,6 @@ from jmbs.library.mechanics.parts import (
     body_constraint_closures,
     body_constraint_system,
     body_system,
-    constraint_closures,
     constraint_system,
     element_system,
     gear_system,
@@ -68,7 +67,7 @@ def build(mechanism: Mechanism) -> System:
     for name, spec in mechanism.constraints.items():
         boxes[name] = constraint_system(mechanism, spec)
         wiring.constraint(spec)
-        closures.extend(constraint_closures(spec))
+        closures.extend(spec.kind.closures(name, spec.body))
     for name, spec in mechanism.body_constraints.items():
         boxes[name] = body_constraint_system(mechanism, spec)
         wiring.body_constraint(spec)

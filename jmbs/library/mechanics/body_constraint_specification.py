@@ -12,8 +12,8 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.mechanics.constraint_specification import SurfaceSpec
 from jmbs.library.mechanics.moving_surfaces import PointSlide, RollerContact, RollerSlip
+from jmbs.library.mechanics.surface_specification import SurfaceSpec
 from jmbs.library.mechanics.velocity_constraints import Roller
 from jmbs.lie import SE3
 

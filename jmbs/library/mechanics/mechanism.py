@@ -12,7 +12,8 @@ from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
 from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec, refers_to_body
 from jmbs.library.mechanics.composition import ConnectionSpec
-from jmbs.library.mechanics.constraint_specification import CONSTRAINT_TYPES, GEAR, ConstraintSpec
+from jmbs.library.mechanics.constraint_specification import GEAR, ConstraintSpec
+from jmbs.library.mechanics.constraint_types import CONSTRAINT_TYPES
 from jmbs.library.mechanics.gear_specification import GearSpec
 from jmbs.library.mechanics.relation_specification import RelationSpec, make_gear
 from jmbs.library.mechanics.specification import (
@@ -194,7 +195,7 @@ class Mechanism:
         self._add("elements", self.forces, ForceSpec(name, body, wrench))
 
     def add_constraint(self, name: str, type: Any, body: str | None = None, **values: Any) -> None:
-        """Adds a constraint beyond joints: on the velocity of a body, `values` as `ConstraintSpec` names them by type,
+        """Adds a constraint beyond joints: on the velocity of a body, `values` as their type names them,
         between joints, `type` gear, `values` as `GearSpec` or `RelationSpec` name them, or between `body` and `other`
         (a body or ground) by a law: `type` is then a module with `gap` or `rate`, see `BodyConstraint`.
 
@@ -217,7 +218,7 @@ class Mechanism:
         if refers_to_body(type, values):
             self._add("constraints", self.body_constraints, BodyConstraintSpec.on_surface(name, type, body, values))
             return
-        if checks.choice(f"{path}/type", type, CONSTRAINT_TYPES) == GEAR:
+        if checks.choice(f"{path}/type", type, (*CONSTRAINT_TYPES, GEAR)) == GEAR:
             self._add("constraints", self.gears, make_gear(name, {"body": body} | values))
             return
         if body is None:

@@ -151,25 +151,14 @@ def _friction_parameters(spec: JointSpec) -> list[NamedParameter]:
 
 def _constraint_parameters(spec: ConstraintSpec) -> list[NamedParameter]:
     """Geometry, and constant velocities of moving surfaces."""
-    name = spec.name
-    units = {"radius": "m", "point": "m", "plane/point": "m"}
-    kinds = {"radius": "positive number", "point": "numbers", "plane/point": "numbers"}
-    keys = {
-        "rolling": ("radius", "axis", "plane/point", "plane/normal"),
-        "no_slide": ("point", "direction"),
-        "perpendicular": ("direction", "normal"),
-    }[spec.type]
-    rows = []
-    for key in keys:
-        if key == "axis" and spec.axis is None:
-            continue
-        field = f"roller.{key.removeprefix('plane/')}" if spec.type == "rolling" else key
-        places = tuple((path, field) for path in spec.components)
-        rules = _rules(kinds.get(key, "direction"))
-        rows.append(NamedParameter(f"{name}/{key}", units.get(key, "1"), places, rules=rules))
+    name, rows, plane = spec.name, [], spec.surface.normal is not None
+    for own in spec.kind.parameters:
+        if spec.values.get(own.path, spec.surface) is not None:
+            places = tuple((path, own.field) for path in spec.components)
+            rows.append(NamedParameter(f"{name}/{own.path}", own.unit, places, rules=_rules(own.rule)))
     for key, unit in (("velocity", "m/s"), ("angular_velocity", "rad/s")):
         if isinstance(getattr(spec.surface, key), np.ndarray):
-            within = (Rule("within the plane", (f"{name}/plane/normal",), (key,)),) if spec.type == "rolling" else ()
+            within = (Rule("within the plane", (f"{name}/plane/normal",), (key,)),) if plane else ()
             place, path = (f"{name}/plane", f"{key}.value"), f"{name}/{spec.surface_key}/{key}"
             rows.append(_parameter(path, unit, place, "numbers", *within, drive=True))
     return rows

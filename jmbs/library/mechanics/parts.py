@@ -31,23 +31,16 @@ from jmbs.library.mechanics.prescribed_motion import MOTION, PrescribedMotion
 from jmbs.library.mechanics.reduced_body import reduced_body
 from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
-from jmbs.library.mechanics.velocity_constraints import (
-    NoSlide,
-    Perpendicular,
-    Roller,
-    SurfaceMotion,
-    contact_closure,
-    perpendicular_closure,
-    rolling,
-)
+from jmbs.library.mechanics.velocity_constraints import SurfaceMotion
 from jmbs.lie import SE3, AbstractGroup, SO3xR3, rotation_from_z
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
-    from jmbs.library.mechanics.constraint_specification import ConstraintSpec, SurfaceSpec
+    from jmbs.library.mechanics.constraint_specification import ConstraintSpec
     from jmbs.library.mechanics.gear_specification import GearSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import BodySpec, JointSpec, SpringDamperSpec
+    from jmbs.library.mechanics.surface_specification import SurfaceSpec
 
 GROUPS: dict[str, AbstractGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
 MOTION_PORTS = {"p_joint": "p_r", "p_drive": "p_m"}
@@ -158,28 +151,7 @@ def element_system(mechanism: Mechanism, spec: SpringDamperSpec) -> System:
 
 def constraint_system(mechanism: Mechanism, spec: ConstraintSpec) -> Any:
     """A constraint on the velocity of a body: a component, or for rolling a system."""
-    group = GROUPS[mechanism.bodies[spec.body].group]
-    match spec.type:
-        case "no_slide":
-            origin = array(spec.surface.point) if spec.surface.moving else None
-            return NoSlide(array(spec.point), array(spec.direction), origin, spec.frame, group)
-        case "rolling":
-            axis = None if spec.axis is None else array(spec.axis)
-            roller = Roller(array(spec.radius), axis, array(spec.surface.point), array(spec.surface.normal))
-            return rolling(roller, spec.surface.moving, group)
-        case _:
-            return Perpendicular(array(spec.direction), array(spec.normal), group)
-
-
-def constraint_closures(spec: ConstraintSpec) -> tuple[Closure, ...]:
-    """The position-level constraints that a constraint's rows, or some of them, are the rates of."""
-    match spec.type:
-        case "rolling":
-            return (contact_closure(spec.name, spec.body),)
-        case "perpendicular":
-            return (perpendicular_closure(spec.name, spec.body),)
-        case _:
-            return ()
+    return spec.kind.system(spec.values, GROUPS[mechanism.bodies[spec.body].group], array)
 
 
 def body_constraint_system(mechanism: Mechanism, spec: BodyConstraintSpec) -> Any:

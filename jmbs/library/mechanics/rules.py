@@ -16,11 +16,11 @@ from jaxtyping import Array, Bool, Float
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.mechanics.constraint_specification import require_within
 from jmbs.library.mechanics.joint_specification import require_rotors, require_static
 from jmbs.library.mechanics.joint_types import JOINT_TYPES
 from jmbs.library.mechanics.relation_specification import require_some
 from jmbs.library.mechanics.specification import TRIANGLE_TOLERANCE, inertia_matrix
+from jmbs.library.mechanics.surface_specification import require_within
 
 WEIGHTS = "weights"
 """The kind of numbers of order one that have no meaning alone, as those of networks."""
