@@ -12,7 +12,7 @@ import jax
 
 VARIABLE = "JMBS_FUSED"
 """An environment variable: 1 for fused calls on any platform, 0 for none."""
-TRIED = "0.10."
+TRIED = ("0.10.", "0.11.")
 """Versions of JAX whose private interfaces these calls were tried with."""
 
 _said: list[bool] = []

@@ -1,96 +1,211 @@
-"""Throughput of fused calls against batch size on the CUDA device of this machine, and how far they are from a CPU.
+"""Throughput of fused calls against batch size on the CUDA device of this machine, beside MJX, and how exact they are.
 
-**It has not run on a device yet.** `python -m experiments.benchmarks.fused_on_device` times runs and reverse gradients
-of 100 RK4 steps by batch size, in both precisions, compares the first members with the plain program on the CPU, and
-writes `results/fused-<device>.json` after each. `python -m experiments.benchmarks.run --gpu` is beside MJX and MuJoCo
-Warp.
+`python -m experiments.benchmarks.fused_on_device` times runs and reverse gradients of 100 RK4 steps by batch size, in
+both precisions, and writes `results/fused-<device>.json`. Each program has a process of its own, so that they compile at
+the same time; a lock lets one at a time use the device. `--write-references FILE` computes on a CPU, in float64 and by
+the plain program, what `--references FILE` compares with. `--codes jmbs mjx` takes MJX along, where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import filelock
 import jax
 import numpy as np
 
 import jmbs
+from experiments.benchmarks import run_jmbs
 from experiments.benchmarks.cases import Case
 from experiments.benchmarks.cuda_kernels import KINDS, MECHANISMS, PRECISIONS
 from experiments.benchmarks.derivatives import derivative_of
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
-from experiments.benchmarks.run_jmbs import initial_states, mechanism_of, simulation
 from jmbs.fusing import fused_calls, fuses
 
 RESULTS = Path(__file__).parent / "results"
-BATCHES = (256, 1024, 4096, 8192, 32768)
-COMPARED = 64
-"""Members that the CPU computes too."""
+BATCHES = {"run": (1024, 8192, 32768, 131072), "reverse gradient": (1024, 8192, 32768)}
+DISTINCT, COMPARED = 1024, 64
+"""Members with states of their own, which larger batches repeat, and how many of them are compared."""
 REPEATS = 7
+SIZES = dict(MECHANISMS)
 
 
-def measured(case: Case, repeats: int = REPEATS) -> dict[str, Any]:
-    """Steps per second of all members together, the compile time in s, and the largest relative difference from the
-    plain program on the CPU."""
-    system = system_of(case.mechanism, case.size)
-    model = jmbs.compile(mechanism_of(system), dtype=case.precision)
-    cpu = jax.devices("cpu")[0]
-    with jax.default_device(cpu), fused_calls(False):
-        states = initial_states(model, system, *random_states(system, case.batch))
-    one = derivative_of(case.derivative, simulation(model, case))
-    on_device = jax.device_put(states, jax.devices()[0])
+def case_of(mechanism: str, kind: str, precision: str, batch: int) -> Case:
+    """100 RK4 steps, or their gradient."""
+    return Case(mechanism, SIZES[mechanism], batch, precision=precision, derivative=KINDS[kind], device="gpu")
+
+
+def start_of(case: Case) -> tuple[jmbs.Model, Any]:
+    """The model, and the batch of states to start from, as the CPU assembles them."""
+    system, count = system_of(case.mechanism, case.size), min(case.batch, DISTINCT)
+    model = jmbs.compile(run_jmbs.mechanism_of(system), dtype=case.precision)
+    with jax.default_device(jax.devices("cpu")[0]), fused_calls(False):
+        states = run_jmbs.initial_states(model, system, *random_states(system, count))
+    return model, jax.tree.map(lambda x: np.tile(x, (case.batch // count, *[1] * (x.ndim - 1))), states)
+
+
+def jmbs_program(case: Case) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """All members' runs as one compiled call, and what was measured on the way."""
+    model, states = start_of(case)
+    states = jax.device_put(states, jax.devices()[0])
+    one = derivative_of(case.derivative, run_jmbs.simulation(model, case))
     started = time.perf_counter()
-    program = jax.jit(lambda states: jmbs.map_batch(one, states)).lower(on_device).compile()
-    compiled = time.perf_counter() - started
-    found = jax.block_until_ready(program(on_device))
-    seconds = []
-    for _ in range(repeats):
+    program = jax.jit(lambda states: jmbs.map_batch(one, states)).lower(states).compile()
+    return lambda: jax.block_until_ready(program(states)), {"compile_s": time.perf_counter() - started}
+
+
+def mjx_program(case: Case) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """The same of MJX."""
+    from experiments.benchmarks.run_mjx import prepare
+
+    jax.config.update("jax_enable_x64", case.precision == "float64")  # its model has JAX's default precision
+    prepared = prepare(case)
+    return prepared.run, {"compile_s": prepared.figures["trace_s"] + prepared.figures["compile_s"]}
+
+
+PROGRAMS = {"jmbs": jmbs_program, "mjx": mjx_program}
+
+
+def measured(code: str, case: Case, lock: filelock.BaseFileLock, wanted: list[np.ndarray] | None) -> dict[str, Any]:
+    """Steps per second of all members together, seconds to compile and to load the kernel, and the largest difference
+    from what is `wanted` of the first members, relative to its array."""
+    program, figures = PROGRAMS[code](case)
+    with lock:
         started = time.perf_counter()
-        jax.block_until_ready(program(on_device))
-        seconds.append(time.perf_counter() - started)
-    with jax.default_device(cpu), fused_calls(False):
-        few = jax.tree.map(lambda x: x[:COMPARED], states)
-        wanted = jax.jit(jax.vmap(lambda state: one(state)))(few)
-    median = statistics.median(seconds)
-    return {
-        "steps_per_second": case.batch * case.steps / median,
-        "seconds": seconds,
-        "compile_s": compiled,
-        "difference": max(map(_difference, jax.tree.leaves(found), jax.tree.leaves(wanted))),
-    }
+        found = program()
+        figures["first_s"] = time.perf_counter() - started
+        seconds = []
+        for _ in range(REPEATS):
+            started = time.perf_counter()
+            program()
+            seconds.append(time.perf_counter() - started)
+    if wanted is not None and code == "jmbs":
+        figures["difference"] = max(map(_difference, jax.tree.leaves(found), wanted))
+    return {"steps_per_second": case.batch * case.steps / statistics.median(seconds), "seconds": seconds} | figures
 
 
-def _difference(found: Any, wanted: Any) -> float:
-    found, wanted = np.asarray(found)[: len(wanted)], np.asarray(wanted)
+def _difference(found: Any, wanted: np.ndarray) -> float:
+    found = np.asarray(found, float)[: len(wanted)]
     largest = np.abs(wanted).max(initial=0.0)
     return float(np.abs(found - wanted).max(initial=0.0) / (largest or 1.0))
+
+
+def write_references(file: Path) -> None:
+    """What the plain program gives on the CPU, in float64."""
+    found: dict[str, Any] = {}
+    for mechanism, _ in MECHANISMS:
+        for kind in KINDS:
+            case = case_of(mechanism, kind, "float64", COMPARED)
+            model, states = start_of(case)
+            one = derivative_of(case.derivative, run_jmbs.simulation(model, case))
+            with fused_calls(False):
+                values = jax.jit(jax.vmap(one))(states)
+            found |= {f"{mechanism} {kind} {i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(values))}
+            print(f"{mechanism}, {kind}", flush=True)
+    np.savez_compressed(file, **found)
+
+
+def references(file: Path | None, mechanism: str, kind: str) -> list[np.ndarray] | None:
+    """Of one program, by leaf of its result."""
+    if file is None:
+        return None
+    with np.load(file) as known:
+        names = [name for name in known.files if name.startswith(f"{mechanism} {kind} ")]
+        return [known[name] for name in sorted(names, key=lambda name: int(name.rsplit(" ", 1)[1]))]
+
+
+def one_program(code: str, mechanism: str, kind: str, precision: str, args: argparse.Namespace) -> None:
+    """A program at all batch sizes, a line of JSON for each; what fails says why, and the next one is tried."""
+    lock = filelock.FileLock(os.environ["JMBS_DEVICE_LOCK"])
+    for batch in args.batches or BATCHES[kind]:
+        row: dict[str, Any] = {"code": code, "mechanism": mechanism, "kind": kind, "precision": precision}
+        row["batch"] = batch
+        try:
+            row |= measured(
+                code, case_of(mechanism, kind, precision, batch), lock, references(args.references, mechanism, kind)
+            )
+        except Exception as error:
+            traceback.print_exc()
+            row["error"] = f"{type(error).__name__}: {error}"[:300]
+        print(json.dumps(row), flush=True)
+
+
+def all_programs(args: argparse.Namespace) -> None:
+    """Each in a process of its own; writes the results after each."""
+    name = jax.devices()[0].device_kind.lower().replace(" ", "-")
+    rows: list[dict[str, Any]] = []
+    programs = [
+        f"{code}/{mechanism}/{kind}/{precision}"
+        for kind in args.kinds
+        for code in args.codes
+        for mechanism in args.mechanisms
+        for precision in args.precisions
+        if code == "jmbs" or (kind == "run" and mechanism != "four_bar")
+    ]
+    args.out.mkdir(parents=True, exist_ok=True)
+    logs = Path(tempfile.mkdtemp(prefix="jmbs-fused-"))
+    environment = os.environ | {
+        "JMBS_DEVICE_LOCK": str(logs / "device.lock"),
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+    print(f"{name}; messages of the processes: {logs}", flush=True)
+    found = {"device": name, "jax": jax.__version__, "rows": rows}
+
+    def run(program: str) -> None:
+        command = [sys.executable, "-m", "experiments.benchmarks.fused_on_device", "--program", program]
+        command += ["--batches", *map(str, args.batches)] if args.batches else []
+        command += ["--references", str(args.references)] if args.references else []
+        with open(logs / f"{program.replace('/', '-')}.log", "w") as log:
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+            assert process.stdout is not None
+            for line in process.stdout:
+                rows.append(json.loads(line))
+                print({key: x for key, x in rows[-1].items() if key != "seconds"}, flush=True)
+                (args.out / f"fused-{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if process.wait():
+            print(f"{program}: {Path(log.name).read_text()[-1500:]}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(args.workers) as pool:
+        list(pool.map(run, programs))
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanisms", nargs="*", help="chain, humanoid, panda, four_bar; all of them if there are none")
-    parser.add_argument("--batches", nargs="*", type=int, default=BATCHES)
+    parser.add_argument("--codes", nargs="+", default=["jmbs"], choices=PROGRAMS)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
+    parser.add_argument("--batches", nargs="+", type=int, help="in place of those of the table")
+    parser.add_argument("--references", type=Path, help="compare with these")
+    parser.add_argument("--write-references", type=Path, metavar="FILE", help="compute them on the CPU, no more")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="programs that compile at the same time")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the result")
+    parser.add_argument("--program", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    args.mechanisms = args.mechanisms or list(SIZES)
     jax.config.update("jax_enable_x64", True)
-    if not fuses():
+    if args.write_references:
+        write_references(args.write_references)
+    elif not fuses():
         parser.error(f"found the device {jax.devices()[0].device_kind}, wanted a CUDA device")
-    name = jax.devices()[0].device_kind.lower().replace(" ", "-")
-    rows: list[dict[str, Any]] = []
-    for mechanism, size in MECHANISMS:
-        for kind in KINDS if mechanism in (args.mechanisms or dict(MECHANISMS)) else ():
-            for precision in PRECISIONS:
-                for batch in args.batches:
-                    case = Case(mechanism, size, batch, precision=precision, derivative=KINDS[kind])
-                    rows.append({"program": f"{case.name}, {kind}, {precision}", "batch": batch} | measured(case))
-                    print(rows[-1], flush=True)
-                    found = {"device": name, "jax": jax.__version__, "rows": rows}
-                    (RESULTS / f"fused-{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    elif args.program:
+        one_program(*args.program.split("/"), args)
+    else:
+        all_programs(args)
 
 
 if __name__ == "__main__":

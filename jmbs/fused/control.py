@@ -17,6 +17,7 @@ from jmbs.fused.expressions import INDEX, Break, CodeBlock, IfElse, Loop, Node, 
 from jmbs.fused.flatten import Equation, Flat
 from jmbs.fused.interpreter import UPDATES, ControlRule, Interpreter, plain
 from jmbs.fused.values import Memory, Scalars, Value, array, fill, index, only, row, scalars
+from jmbs.jaxext import constants_and_carry
 
 MANY = 512
 """Entries of a carried array, or of what branches give, that is in memory if it has more."""
@@ -31,7 +32,7 @@ Body = Callable[[list[Value], Node], list[Value]]
 def scan(to: Interpreter, eqn: Equation, args: list[Value], targets: Targets) -> list[Value]:
     """JAX's loop of known length."""
     p, body = eqn.params, to.flat(eqn.params["jaxpr"])
-    n, m, length = p["num_consts"], p["num_consts"] + p["num_carry"], p["length"]
+    (n, m), length = constants_and_carry(p), p["length"]
     consts, carry, xs = args[:n], args[n:m], args[m:]
     options = to.options
     if length <= 1 or (length <= options.unroll_below and length * to.flattener.weight(body) <= options.written_out):

@@ -16,6 +16,7 @@ from jmbs.jaxext.kept_rule import kept_rule
 from jmbs.jaxext.kernels import evaluated_once, one_kernel
 from jmbs.jaxext.many import along_batches, of_members
 from jmbs.jaxext.one_mode import forward_only, reverse_only
+from jmbs.jaxext.scans import constants_and_carry
 from jmbs.jaxext.static_places import all_entries_at, entries_across, entries_at, sums_at, sums_of_parts, with_entries
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "ask_for_quick_compiling",
     "ask_for_speed",
     "compile_clock",
+    "constants_and_carry",
     "deferred",
     "entries_across",
     "entries_at",

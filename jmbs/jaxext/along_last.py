@@ -16,6 +16,8 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.extend.core import primitives as p
 from jaxtyping import Array
 
+from jmbs.jaxext.scans import constants_and_carry
+
 OPENED: set[Primitive] = {p.linear_solve_p, p.remat_p}
 """Those whose inside is taken along too; of all but `remat_p` it is what their `impl` does."""
 
@@ -133,7 +135,7 @@ class Along:
         return jax.jit(lambda *args: self.values(params["jaxpr"], args, along, wanted))(*args), wanted
 
     def _which_of_scan(self, params: Mapping, along: Flags) -> tuple[Flags, Flags]:
-        n, m = params["num_consts"], params["num_consts"] + params["num_carry"]
+        n, m = constants_and_carry(params)
         inside = along
         while True:
             after = self.which(params["jaxpr"], inside)
@@ -143,7 +145,7 @@ class Along:
             inside = [*inside[:n], *carry, *inside[m:]]
 
     def _scan(self, params: Mapping, args: list[Array], along: Flags) -> tuple[list[Array], Flags]:
-        n, m = params["num_consts"], params["num_consts"] + params["num_carry"]
+        n, m = constants_and_carry(params)
         inside, outside = self._which_of_scan(params, along)
         args = self._spread(args, along, inside)
 
