@@ -1,8 +1,8 @@
 """Throughput of fused calls against batch size on the CUDA device of this machine, beside MJX, and how exact they are.
 
 `python -m experiments.benchmarks.fused_on_device` times runs and reverse gradients of 100 RK4 steps by batch size, in
-both precisions, and writes `results/fused-<device>.json`. Each program has a process of its own, so that they compile at
-the same time; a lock lets one at a time use the device. `--write-references FILE` computes on a CPU, in float64 and by
+both precisions, and writes `results/fused-<device>.json`. Each program has a process of its own, so that they compile
+at the same time; a lock lets one at a time use the device. `--write-references FILE` computes on a CPU, in float64 by
 the plain program, what `--references FILE` compares with. `--codes jmbs mjx` takes MJX along, where it is installed.
 """
 
@@ -37,6 +37,7 @@ from jmbs.fusing import fused_calls, fuses
 
 RESULTS = Path(__file__).parent / "results"
 BATCHES = {"run": (1024, 8192, 32768, 131072), "reverse gradient": (1024, 8192, 32768)}
+MJX_BATCHES = (8192, 32768)
 DISTINCT, COMPARED = 1024, 64
 """Members with states of their own, which larger batches repeat, and how many of them are compared."""
 REPEATS = 7
@@ -103,17 +104,21 @@ def _difference(found: Any, wanted: np.ndarray) -> float:
     return float(np.abs(found - wanted).max(initial=0.0) / (largest or 1.0))
 
 
+def reference(case: Case) -> list[np.ndarray]:
+    """What the plain program gives on the CPU, by leaf."""
+    model, states = start_of(case)
+    one = derivative_of(case.derivative, run_jmbs.simulation(model, case))
+    with jax.default_device(jax.devices("cpu")[0]), fused_calls(False):
+        return [np.asarray(x) for x in jax.tree.leaves(jax.jit(jax.vmap(one))(states))]
+
+
 def write_references(file: Path) -> None:
-    """What the plain program gives on the CPU, in float64."""
+    """What the plain program gives on the CPU, in float64, of all programs."""
     found: dict[str, Any] = {}
     for mechanism, _ in MECHANISMS:
         for kind in KINDS:
-            case = case_of(mechanism, kind, "float64", COMPARED)
-            model, states = start_of(case)
-            one = derivative_of(case.derivative, run_jmbs.simulation(model, case))
-            with fused_calls(False):
-                values = jax.jit(jax.vmap(one))(states)
-            found |= {f"{mechanism} {kind} {i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(values))}
+            values = reference(case_of(mechanism, kind, "float64", COMPARED))
+            found |= {f"{mechanism} {kind} {i}": x for i, x in enumerate(values)}
             print(f"{mechanism}, {kind}", flush=True)
     np.savez_compressed(file, **found)
 
@@ -130,13 +135,12 @@ def references(file: Path | None, mechanism: str, kind: str) -> list[np.ndarray]
 def one_program(code: str, mechanism: str, kind: str, precision: str, args: argparse.Namespace) -> None:
     """A program at all batch sizes, a line of JSON for each; what fails says why, and the next one is tried."""
     lock = filelock.FileLock(os.environ["JMBS_DEVICE_LOCK"])
-    for batch in args.batches or BATCHES[kind]:
+    for batch in args.batches or (MJX_BATCHES if code == "mjx" else BATCHES[kind]):
         row: dict[str, Any] = {"code": code, "mechanism": mechanism, "kind": kind, "precision": precision}
         row["batch"] = batch
         try:
-            row |= measured(
-                code, case_of(mechanism, kind, precision, batch), lock, references(args.references, mechanism, kind)
-            )
+            case = case_of(mechanism, kind, precision, batch)
+            row |= measured(code, case, lock, references(args.references, mechanism, kind))
         except Exception as error:
             traceback.print_exc()
             row["error"] = f"{type(error).__name__}: {error}"[:300]
@@ -157,10 +161,8 @@ def all_programs(args: argparse.Namespace) -> None:
     ]
     args.out.mkdir(parents=True, exist_ok=True)
     logs = Path(tempfile.mkdtemp(prefix="jmbs-fused-"))
-    environment = os.environ | {
-        "JMBS_DEVICE_LOCK": str(logs / "device.lock"),
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }
+    settings = {"JMBS_DEVICE_LOCK": str(logs / "device.lock"), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    environment = settings | os.environ
     print(f"{name}; messages of the processes: {logs}", flush=True)
     found = {"device": name, "jax": jax.__version__, "rows": rows}
 

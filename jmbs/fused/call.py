@@ -194,6 +194,9 @@ def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Me
     unknown = [not tracer.is_known() for tracer in tracers]
     known = [not flag for flag in unknown]
     ahead, rest, left, kept_types, forwarded = internal.partial_eval_jaxpr_nounits_fwd(program, unknown, False)
+    ahead, rest, inside = _constants_inside(ahead, rest, [i for i, source in enumerate(forwarded) if source is None])
+    forwarded = [source for i, source in enumerate(forwarded) if i not in inside]
+    kept_types = kept_types[len(inside) :]
     given, own = [tracer.pval.get_known() for tracer in chosen(known, tracers)], chosen(known, members.arguments)
     minor = [*chosen([not flag for flag in left], members.minor), *([True] * len(kept_types))]
     found = _bind(given, ahead, members.of(own, minor))
@@ -212,14 +215,46 @@ def _evaluate_ahead(trace: Any, *tracers: Any, program: ClosedJaxpr, members: Me
     return [next(unknown_values) if flag else next(known_values) for flag in left]
 
 
+def _constants_inside(
+    ahead: ClosedJaxpr, rest: ClosedJaxpr, places: Sequence[int]
+) -> tuple[ClosedJaxpr, ClosedJaxpr, set[int]]:
+    """Both programs of a partial evaluation, where `rest` has in it what `ahead` would have made for it of constants
+    alone, so that the translator computes with them; and at which places of its arguments they were.
+
+    **Arguments:** `places`: of those arguments of `rest` that are the last results of `ahead`.
+    """
+    varying = {id(var) for var in ahead.jaxpr.invars}
+    for eqn in ahead.jaxpr.eqns:
+        if any(id(atom) in varying for atom in eqn.invars):
+            varying |= {id(var) for var in eqn.outvars}
+    outputs = ahead.jaxpr.outvars
+    first = len(outputs) - len(places)
+    constant = [i >= first and id(atom) not in varying for i, atom in enumerate(outputs)]
+    inside = {place for place, flag in zip(places, constant[first:], strict=True) if flag}
+    if not inside:
+        return ahead, rest, inside
+    of_constants = ClosedJaxpr(internal.dce_jaxpr(ahead.jaxpr, constant)[0], ahead.consts)
+
+    def function(*given: Any) -> list:
+        values, others = iter(jaxpr_as_fun(of_constants)()), iter(given)
+        return jaxpr_as_fun(rest)(*(next(values if i in inside else others) for i in range(len(rest.in_avals))))
+
+    types = [t for i, t in enumerate(rest.in_avals) if i not in inside]
+    whole = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types))
+    return internal.prune_closed_jaxpr_outputs(ahead, [not flag for flag in constant]), whole, inside
+
+
 def _evaluate_equation_ahead(saveable: Any, unknown: Sequence[bool], at_hand: Sequence[bool], equation: Any):
     """Partial evaluation inside of `jax.checkpoint`, whose rule says what is saved and what is computed anew."""
     program, members = equation.params["program"], equation.params["members"]
     ahead, rest, left, staged, n = internal.partial_eval_jaxpr_custom(
         program.jaxpr, list(unknown), list(at_hand), False, False, saveable
     )
-    known = [not flag for flag in unknown]
-    kept = [Var(members.type(var.aval)) for var in rest.invars[:n]]
+    ahead, rest, inside = _constants_inside(
+        ClosedJaxpr(ahead, program.consts), ClosedJaxpr(rest, program.consts), range(n)
+    )
+    known, n = [not flag for flag in unknown], n - len(inside)
+    kept = [Var(members.type(of_one)) for of_one in rest.in_avals[:n]]
     results = [*chosen([not flag for flag in left], equation.outvars), *kept]
     arguments = [*kept, *chosen(at_hand, equation.invars)]
     minor = [*chosen([not flag for flag in left], members.minor), *([True] * n)]
@@ -229,12 +264,12 @@ def _evaluate_equation_ahead(saveable: Any, unknown: Sequence[bool], at_hand: Se
     first = equation.replace(
         invars=chosen(known, equation.invars),
         outvars=results,
-        params={"program": ClosedJaxpr(ahead, program.consts), "members": of_ahead},
+        params={"program": ahead, "members": of_ahead},
     )
     second = equation.replace(
         invars=arguments,
         outvars=chosen(staged, equation.outvars),
-        params={"program": ClosedJaxpr(rest, program.consts), "members": of_rest},
+        params={"program": rest, "members": of_rest},
     )
     fresh = [x for x, there in zip(equation.invars, at_hand, strict=True) if isinstance(x, Var) and not there]
     return first, second, left, staged, [*fresh, *kept]

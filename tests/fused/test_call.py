@@ -133,6 +133,26 @@ def test_a_reverse_gradient_is_two_calls():
     assert all(own.axes == (True,) for own in backwards["members"].arguments)
 
 
+@pytest.mark.parametrize("saved", [lambda f: f, jax.checkpoint])
+def test_what_comes_of_constants_alone_is_computed_where_it_is_needed(saved):
+    """The translator then knows its numbers, such as zeros, in both kernels of a reverse gradient."""
+
+    def function(x):
+        matrix = jnp.cos(np.arange(9.0).reshape(3, 3))
+        return jnp.sin(matrix @ jnp.sin(matrix @ x)).sum()
+
+    def total(call: Callable) -> Callable:
+        return lambda x: jax.vmap(saved(lambda x: call(function, x)))(x).sum()
+
+    of_plain = total(lambda f, x: f(x))
+    found = jax.jit(jax.grad(total(fused_call)))(MANY)
+    np.testing.assert_allclose(found, jax.grad(of_plain)(MANY), rtol=1e-13)
+    for call in jax.make_jaxpr(jax.grad(total(fused_call)))(MANY).eqns:
+        for inner in [call, *(e for e in getattr(call.params.get("jaxpr"), "eqns", ()))]:
+            if inner.primitive.name == "fused_call":
+                assert all(own.axes == (True,) for own in inner.params["members"].arguments)
+
+
 def test_values_are_computed_once_for_all_directions():
     first, second = calls(jax.jacfwd(lambda x: fused(x, RATE, WHOLE)["final"], has_aux=False), jnp.asarray(X))[:2]
     assert {first["members"].sizes, second["members"].sizes} == {(), (3,)}
