@@ -40,20 +40,29 @@ def test_versions_of_jax_that_were_not_tried_have_none(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def final():
-    """The final angle and rate of a pendulum, by its mass and initial angle."""
+def run():
+    """A run of a pendulum by its mass and gravity."""
     mechanism = jmbs.Mechanism("pendulum")
     mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
     mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
     model = jmbs.compile(mechanism)
     start = model.initial_state()
 
-    def final(member, **control):
+    def run(member, ts, audit=False, **control):
         gravity = 9.81 * member[1] * jnp.array([0.6, 0, -0.8])
         changed = model.with_parameters({"rod/mass": member[0], "gravity": gravity})
         control = control or {"solver": "rk4", "dt": 1e-2}
-        times = {"ts": np.array([0.0, 0.05]), "t1": 0.05}
-        trajectory = jmbs.simulate(changed, start, audit=False, throw=False, **times, **control)
+        return jmbs.simulate(changed, start, ts=ts, t1=ts[-1], audit=audit, throw=False, **control)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def final(run):
+    """Its final angle and rate."""
+
+    def final(member, **control):
+        trajectory = run(member, np.array([0.0, 0.05]), **control)
         return trajectory.q["hinge"][-1, 0], trajectory.v["hinge"][-1, 0]
 
     return final
@@ -71,6 +80,37 @@ def test_a_batch_of_runs_is_one_call(final):
         program = jax.make_jaxpr(lambda members: jmbs.map_batch(final, members))(MEMBERS)
     calls = [eqn.params["members"] for eqn in program.eqns if eqn.primitive.name == "fused_call"]
     assert [members.sizes for members in calls] == [(3,)]
+
+
+MANY_TIMES = np.linspace(0.0, 0.4, 401)
+ADAPTIVE = {"solver": "tsit5", "tolerance": 1e-8}
+
+
+@pytest.fixture(params=[{}, ADAPTIVE, ADAPTIVE | {"adjoint": "forward"}], ids=["fixed", "adaptive", "forward"])
+def observed(run, request):
+    """A batch of runs with all that is observed, and the account, at many times."""
+
+    def observed(members):
+        trajectories = jmbs.map_batch(lambda member: run(member, MANY_TIMES, audit=True, **request.param), members)
+        return jax.tree.leaves(trajectories)
+
+    return observed
+
+
+def test_many_saved_times_are_calls_of_their_own(observed):
+    """As one kernel they would be written out, which compilers take minutes for."""
+    with fused_calls():
+        program = jax.make_jaxpr(observed)(MEMBERS)
+    calls = [eqn.params["members"] for eqn in program.eqns if eqn.primitive.name == "fused_call"]
+    # Of fixed steps there is a third one, of what all members share.
+    assert [members.sizes for members in calls if members.sizes] == [(3,), (3, len(MANY_TIMES))]
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_and_are_the_same_in_kernels(observed, monkeypatch):
+    wanted, found = jax.jit(observed)(MEMBERS), emulated(monkeypatch, observed, MEMBERS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10), found, wanted)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ See `docs/decisions/fused_calls_on_cuda.md`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ from jax.interpreters import ad, batching, mlir
 from jmbs.arrays import batch_size, is_traced
 from jmbs.fused.members import Members, Own, chosen, one_axis, spread
 from jmbs.jaxext import OPENED, Along
+
+MOST_WRITTEN = 100_000
+"""Scalar operations of a program that is one kernel. Compilers take minutes for more, such as all that is observed at
+hundreds of saved times; calls inside of it are kernels then, and XLA does the rest."""
 
 
 def fused_call(function: Callable, *args: Any) -> Any:
@@ -47,7 +52,8 @@ def fused_call(function: Callable, *args: Any) -> Any:
     given = [leaves[i] for i in traced]
     program = jax.make_jaxpr(flat)(*given)
     assert results is not None
-    if program.effects or [eqn.primitive for eqn in program.eqns] == [fused] or _hands_over(program.jaxpr):
+    is_one = [eqn.primitive for eqn in program.eqns] == [fused]
+    if program.effects or is_one or _hands_over(program.jaxpr) or _is_long(program):
         return results.unflatten(jaxpr_as_fun(program)(*given))
     # What the function looks at without being given it may be traced, so it is given.
     ahead = [i for i, const in enumerate(program.consts) if isinstance(const, Tracer)]
@@ -65,6 +71,24 @@ def _hands_over(jaxpr: Any) -> bool:
         else any(map(_hands_over, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )
+
+
+def _is_long(program: ClosedJaxpr) -> bool:
+    """Whether compilers would take minutes for it as one kernel."""
+    needed, _ = internal.dce_jaxpr(program.jaxpr, [True] * len(program.out_avals))
+    return _weight(needed) > MOST_WRITTEN
+
+
+def _weight(jaxpr: Any) -> int:
+    """About how many scalar operations are written out: a loop once, as it is where that would be many."""
+    return sum(
+        sum(map(_weight, inner)) if (inner := list(jaxprs_in_params(eqn.params))) else _entries(eqn.outvars)
+        for eqn in jaxpr.eqns
+    )
+
+
+def _entries(variables: Sequence[Any]) -> int:
+    return sum(math.prod(var.aval.shape) for var in variables)
 
 
 def _with_arguments(program: ClosedJaxpr, ahead: Sequence[int]) -> ClosedJaxpr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +42,8 @@ def _reduce(code: Builder, eqn: Equation, args: list[Scalars]) -> list[Scalars]:
     op, start = STARTS[eqn.name]
     x, axes = args[0], tuple(eqn.params["axes"])
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    rows = x.transpose([*kept, *axes]).reshape(*(x.shape[axis] for axis in kept), -1)
+    shape = [x.shape[axis] for axis in kept]
+    rows = x.transpose([*kept, *axes]).reshape(*shape, math.prod(x.shape[axis] for axis in axes))
     combined, dtype = elementwise.combine(op), eqn.types[0].dtype
     found = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(*found.shape):

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from jmbs.dae import ACCOUNT
 from jmbs.ephs import TableEffort, TableFlow, output_units
+from jmbs.fusing import fused
 from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
@@ -50,10 +51,13 @@ def trajectory_of(
     safe = lambda leaf: jnp.where(_wide(finite, leaf), leaf, leaf[:1])  # noqa: E731
     slopes = safe(run.slopes) if program.audit else None
     velocities = None if slopes is None else slopes[:, : formulation.manifold.n_stored]
-    looked = jax.vmap(formulation.look)(times, jax.tree.map(safe, xs), velocities)
     plan = observation_plan(model)
-    seen = jax.vmap(lambda t, at: observe(model, plan, at, t))(times, looked)
-    seen["blocks"] = jax.vmap(lambda at: with_velocities(model.dae.plan, at.x, at.efforts))(looked)
+
+    def look(t: Array, x: Any, velocity: Any) -> tuple[Instant, dict[str, Any]]:
+        at = formulation.look(t, x, velocity)
+        return at, observe(model, plan, at, t) | {"blocks": with_velocities(model.dae.plan, at.x, at.efforts)}
+
+    looked, seen = jax.vmap(lambda *args: fused(look, *args))(times, jax.tree.map(safe, xs), velocities)
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jmbs.fusing import fused
 from jmbs.jaxext import forward_only, one_kernel, reverse_only
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.munthe_kaas import Advanced, MuntheKaas
@@ -81,6 +82,16 @@ class AdaptiveSteps(eqx.Module):
         """See `Steps`."""
         if self.kind == "checkpointed":
             problem, carry = reverse_only((problem, carry))
+        arrays, others = eqx.partition((problem, carry, stop, self), eqx.is_array)
+
+        def advance(arrays: PyTree) -> AdaptiveCarry:
+            problem, carry, stop, steps = eqx.combine(arrays, others)
+            return steps._advance(problem, carry, stop)
+
+        after = fused(advance, arrays)
+        return forward_only(after) if self.kind == "lax" else after
+
+    def _advance(self, problem: Problem, carry: AdaptiveCarry, stop: Int[Array, ""] | None) -> AdaptiveCarry:
         slopes, last = problem.slopes, len(problem.times) - 1
         end = last if stop is None else stop
 
@@ -92,8 +103,7 @@ class AdaptiveSteps(eqx.Module):
 
         most = None if self.kind == "lax" else self.max_steps + slopes
         step = self._step(problem)
-        after = eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
-        return forward_only(after) if self.kind == "lax" else after
+        return eqxi.while_loop(going, step, carry, max_steps=most, buffers=rows, kind=self.kind)
 
     def is_going(self, problem: Problem, carry: AdaptiveCarry, end: Int[Array, ""] | int) -> Bool[Array, ""]:
         """Whether a step is to be tried before the saved time of number `end`."""
