@@ -174,6 +174,8 @@ def all_programs(args: argparse.Namespace) -> None:
             process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
             assert process.stdout is not None
             for line in process.stdout:
+                if not line.startswith("{"):  # MJX says what else is not installed
+                    continue
                 rows.append(json.loads(line))
                 print({key: x for key, x in rows[-1].items() if key != "seconds"}, flush=True)
                 (args.out / f"fused-{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
