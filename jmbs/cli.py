@@ -84,7 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--root", **root)
     _add_debug(shared)
 
-    run = commands.add_parser("run", parents=[shared], help="simulate and write the result, a summary and plots")
+    run = commands.add_parser(
+        "run",
+        parents=[shared],
+        help="simulate and write the result, a summary and plots",
+        description="Simulates one member and writes the result, a summary and plots. It computes on the CPU, where "
+        "one member is quickest, unless the environment variable JAX_PLATFORMS says otherwise.",
+    )
     run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
     run.add_argument("--force", action="store_true", help="overwrite an earlier result in DIR")
     _add_cache(run)
@@ -224,6 +230,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_directory(args.out, force=args.force)
     ask_for_quick_compiling()
+    _on_cpu()
     _use_all_cores()
     _use_cache(args)
     with waiting("planning"):
@@ -276,6 +283,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    _on_cpu()
     _, model = _compile(args)
     print(model.describe())
     return DONE
@@ -304,6 +312,14 @@ def _testspeed(args: argparse.Namespace) -> int:
     write_text(path, json.dumps(report.as_dict(), indent=2) + "\n")
     print(f"{report.table()}\n\n{path}")
     return DONE
+
+
+def _on_cpu() -> None:
+    """Leaves accelerators alone, unless JAX_PLATFORMS says what to use."""
+    import jax
+
+    if not jax.config.values["jax_platforms"]:
+        jax.config.update("jax_platforms", "cpu")
 
 
 def _use_all_cores() -> None:

@@ -46,7 +46,7 @@ ARCHITECTURE = "sm_90"
 INTRODUCTION = """## Kernels on CUDA devices
 
 100 RK4 steps of 8192 members from their states to final coordinates and rates, and the gradient of their squares by the
-states, compiled ahead of time for an H200 and **run on no device**. *Kernels* are all that a run launches, *ours* among
+states, compiled ahead of time for an H200, without a device. *Kernels* are all that a run launches, *ours* among
 them those of fused calls; registers and stack (bytes a member) are those that `ptxas` gives them for {architecture},
 the largest where there are several. *Without*: kernels of the same program without fused calls, where it was compiled.
 

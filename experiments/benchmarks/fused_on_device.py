@@ -1,15 +1,19 @@
-"""Throughput of fused calls against batch size on the CUDA device of this machine, beside MJX, and how exact they are.
+"""Throughput of fused calls against batch size on the CUDA device of this machine, and how exact they are.
 
 `python -m experiments.benchmarks.fused_on_device` times runs and reverse gradients of 100 RK4 steps by batch size, in
-both precisions, and writes `results/fused-<device>.json`. Each program has a process of its own, so that they compile
-at the same time; a lock lets one at a time use the device. `--write-references FILE` computes on a CPU, in float64 by
-the plain program, what `--references FILE` compares with. `--codes jmbs mjx` takes MJX along, where it is installed.
+both precisions, and writes `fused_on_device.json`, which the page of benchmarks shows. Each program has its own
+process, so that they compile at the same time; a lock lets one at a time use the device. `--write-references FILE`
+computes on a CPU, in float64 by the plain program, what `--references FILE` compares with. `--codes jmbs mjx warp`
+takes MJX and MuJoCo Warp along, where they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
+import datetime
+import importlib.metadata
 import json
 import os
 import statistics
@@ -33,11 +37,13 @@ from experiments.benchmarks.cuda_kernels import KINDS, MECHANISMS, PRECISIONS
 from experiments.benchmarks.derivatives import derivative_of
 from experiments.benchmarks.kinematics import random_states
 from experiments.benchmarks.mechanisms import system_of
+from experiments.benchmarks.tables import number, table
 from jmbs.fusing import fused_calls, fuses
 
-RESULTS = Path(__file__).parent / "results"
+RESULT = Path(__file__).parent / "fused_on_device.json"
 BATCHES = {"run": (1024, 8192, 32768, 131072), "reverse gradient": (1024, 8192, 32768)}
-MJX_BATCHES = (8192, 32768)
+OTHERS_BATCH = 8192
+"""Of the codes that jmbs is beside."""
 DISTINCT, COMPARED = 1024, 64
 """Members with states of their own, which larger batches repeat, and how many of them are compared."""
 REPEATS = 7
@@ -77,7 +83,15 @@ def mjx_program(case: Case) -> tuple[Callable[[], Any], dict[str, Any]]:
     return prepared.run, {"compile_s": prepared.figures["trace_s"] + prepared.figures["compile_s"]}
 
 
-PROGRAMS = {"jmbs": jmbs_program, "mjx": mjx_program}
+def warp_program(case: Case) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """The same of MuJoCo Warp, its step captured once as a graph."""
+    from experiments.benchmarks.run_warp import prepare
+
+    prepared = prepare(case)
+    return prepared.run, {"compile_s": prepared.figures["compile_s"]}
+
+
+PROGRAMS = {"jmbs": jmbs_program, "mjx": mjx_program, "warp": warp_program}
 
 
 def measured(code: str, case: Case, lock: filelock.BaseFileLock, wanted: list[np.ndarray] | None) -> dict[str, Any]:
@@ -135,7 +149,7 @@ def references(file: Path | None, mechanism: str, kind: str) -> list[np.ndarray]
 def one_program(code: str, mechanism: str, kind: str, precision: str, args: argparse.Namespace) -> None:
     """A program at all batch sizes, a line of JSON for each; what fails says why, and the next one is tried."""
     lock = filelock.FileLock(os.environ["JMBS_DEVICE_LOCK"])
-    for batch in args.batches or (MJX_BATCHES if code == "mjx" else BATCHES[kind]):
+    for batch in args.batches or (BATCHES[kind] if code == "jmbs" else [OTHERS_BATCH]):
         row: dict[str, Any] = {"code": code, "mechanism": mechanism, "kind": kind, "precision": precision}
         row["batch"] = batch
         try:
@@ -149,41 +163,93 @@ def one_program(code: str, mechanism: str, kind: str, precision: str, args: argp
 
 def all_programs(args: argparse.Namespace) -> None:
     """Each in a process of its own; writes the results after each."""
-    name = jax.devices()[0].device_kind.lower().replace(" ", "-")
-    rows: list[dict[str, Any]] = []
     programs = [
         f"{code}/{mechanism}/{kind}/{precision}"
         for kind in args.kinds
         for code in args.codes
         for mechanism in args.mechanisms
         for precision in args.precisions
-        if code == "jmbs" or (kind == "run" and mechanism != "four_bar")
+        # Loops of other codes are soft, their derivatives take minutes to compile, and Warp is in float32.
+        if code == "jmbs" or (kind == "run" and mechanism != "four_bar" and (code, precision) != ("warp", "float64"))
     ]
-    args.out.mkdir(parents=True, exist_ok=True)
     logs = Path(tempfile.mkdtemp(prefix="jmbs-fused-"))
     settings = {"JMBS_DEVICE_LOCK": str(logs / "device.lock"), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    environment = settings | os.environ
-    print(f"{name}; messages of the processes: {logs}", flush=True)
-    found = {"device": name, "jax": jax.__version__, "rows": rows}
+    device = jax.devices()[0].device_kind
+    print(f"{device}; messages of the processes: {logs}", flush=True)
+    found: dict[str, Any] = {"device": device, "jax": jax.__version__, "date": str(datetime.date.today())}
+    found |= {"versions": {code: _version(code) for code in args.codes}, "rows": []}
 
     def run(program: str) -> None:
         command = [sys.executable, "-m", "experiments.benchmarks.fused_on_device", "--program", program]
         command += ["--batches", *map(str, args.batches)] if args.batches else []
         command += ["--references", str(args.references)] if args.references else []
         with open(logs / f"{program.replace('/', '-')}.log", "w") as log:
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+            process = subprocess.Popen(
+                command, env=settings | os.environ, stdout=subprocess.PIPE, stderr=log, text=True
+            )
             assert process.stdout is not None
             for line in process.stdout:
                 if not line.startswith("{"):  # MJX says what else is not installed
                     continue
-                rows.append(json.loads(line))
-                print({key: x for key, x in rows[-1].items() if key != "seconds"}, flush=True)
-                (args.out / f"fused-{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                found["rows"].append(json.loads(line))
+                print({key: x for key, x in found["rows"][-1].items() if key != "seconds"}, flush=True)
+                args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         if process.wait():
             print(f"{program}: {Path(log.name).read_text()[-1500:]}", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(args.workers) as pool:
         list(pool.map(run, programs))
+
+
+def _version(code: str) -> str:
+    names = {"jmbs": ["jmbs"], "mjx": ["mujoco-mjx", "jax"], "warp": ["mujoco-warp", "warp-lang"]}[code]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    return code
+
+
+INTRODUCTION = """## On a CUDA device
+
+100 RK4 steps, from states to final coordinates and rates, and the gradient of their squares by the states, on one
+{device}, {date}, jax {jax}: millions of steps a second of all members together, by how many these are, each the
+median of {repeats} calls. *Gradient*: value and gradient, in times of a run, at 8192 members. *Difference*: the largest
+from the plain program on a CPU in float64, of {compared} members, relative to each array's largest entry.
+
+"""
+
+
+def section() -> str:
+    """The section of the page of benchmarks, from the committed result."""
+    found = json.loads(RESULT.read_text(encoding="utf-8"))
+    rows = {tuple(row[key] for key in KEYS): row for row in found["rows"]}
+    batches = BATCHES["run"]
+    lines = []
+    for mechanism, size in MECHANISMS:
+        for precision in PRECISIONS:
+            for kind in KINDS:
+                each = [rows.get(("jmbs", mechanism, kind, precision, batch)) for batch in batches]
+                run, own = (rows.get(("jmbs", mechanism, k, precision, OTHERS_BATCH)) for k in ("run", kind))
+                times = number(run["steps_per_second"] / own["steps_per_second"], 2) if run and own else "-"
+                rates = [number(row and row["steps_per_second"] / 1e6) for row in each]
+                difference = number(max((row["difference"] for row in each if row), default=None), 1)
+                name = Case(mechanism, size).name
+                lines.append([f"{name}, {kind}, {precision}", *rates, "" if kind == "run" else times, difference])
+    head = ["program", *(f"{batch:,}" for batch in batches), "gradient", "difference"]
+    text = INTRODUCTION.format(**{k: found[k] for k in ("device", "date", "jax")}, repeats=REPEATS, compared=COMPARED)
+    return text + table(head, lines) + _beside(rows, found["versions"])
+
+
+KEYS = ("code", "mechanism", "kind", "precision", "batch")
+
+
+def _beside(rows: dict[tuple, dict[str, Any]], versions: dict[str, str]) -> str:
+    """Runs of other codes in the same table of rows."""
+    lines = []
+    for code, version in versions.items():
+        found = [rows.get((code, m, "run", "float32", OTHERS_BATCH)) for m, _ in MECHANISMS]
+        lines.append([version, *(number(row and row["steps_per_second"] / 1e6) for row in found)])
+    head = ["code", *(Case(*which).name for which in MECHANISMS)]
+    return f"\nThe same beside other codes, runs of {OTHERS_BATCH} members in float32:\n\n" + table(head, lines)
 
 
 def main() -> None:
@@ -197,7 +263,7 @@ def main() -> None:
     parser.add_argument("--references", type=Path, help="compare with these")
     parser.add_argument("--write-references", type=Path, metavar="FILE", help="compute them on the CPU, no more")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="programs that compile at the same time")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the result")
+    parser.add_argument("--out", type=Path, default=RESULT, help="the file of the result")
     parser.add_argument("--program", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.mechanisms = args.mechanisms or list(SIZES)

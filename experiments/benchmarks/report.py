@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import cuda_kernels, figures, fused_sources, program_sizes
+from experiments.benchmarks import cuda_kernels, figures, fused_on_device, fused_sources, program_sizes
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -28,8 +28,8 @@ large as the method's error where two fourth-order methods treat rotations diffe
 """
 WITHOUT_GPU = """## GPU
 
-Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet, nor has
-`python -m experiments.benchmarks.fused_on_device`, which times fused calls and compares them with the CPU.
+Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet; what
+`python -m experiments.benchmarks.fused_on_device` found on one stands below.
 """
 
 
@@ -41,8 +41,8 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _counted() -> list[str]:
-    """What was counted and not measured."""
-    return [cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
+    """What a device's script measured, and what was counted and not measured."""
+    return [fused_on_device.section(), cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
 
 
 def _section(name: str, result: dict[str, Any]) -> str:

@@ -87,6 +87,18 @@ def test_a_run_leaves_the_collector_of_garbage_as_it_was(stub):
     assert seen[0] > before[0][0] and (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
+@pytest.mark.parametrize(("said", "used"), [(None, "cpu"), ("cuda,cpu", "cuda,cpu")])
+def test_a_run_stays_on_the_cpu_unless_somebody_says_otherwise(stub, said, used):
+    del stub
+    before = jax.config.values["jax_platforms"]
+    jax.config.update("jax_platforms", said)
+    try:
+        assert main(["run", "pair.yaml", "--out", "out"]) == 0
+        assert jax.config.values["jax_platforms"] == used
+    finally:
+        jax.config.update("jax_platforms", before)
+
+
 def test_a_branch_that_assembly_chose_is_told(stub, tmp_path, capsys):
     stub.chosen = ("axle",)
     assert main(["run", "pair.yaml", "--out", str(tmp_path / "out")]) == 0
