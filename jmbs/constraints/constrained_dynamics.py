@@ -22,12 +22,12 @@ from jmbs.constraints.loop_adjoint import loop_gradient
 from jmbs.constraints.loop_joints import (
     LoopJoints,
     Loops,
-    by_joint,
     drift,
     gaps,
     less_transmitted,
     loop_jacobian,
     rates_and_rows,
+    transmitted_by,
 )
 from jmbs.constraints.loop_tangents import loop_change
 from jmbs.constraints.row_blocks import band_solver
@@ -53,7 +53,6 @@ from jmbs.rigid_body import (
     motion_change,
     power_gradient,
     solution,
-    sum_of,
     turned_inertias,
     twists_of,
     velocity_change,
@@ -160,7 +159,7 @@ def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> 
     kin = kinematics(tree, links, q, v, differentiable=True)
     bodies, joints, loops = kin.bodies, closure.joints.in_components(), constrained.loops
     momenta = symmetric_times(turned_inertias(links, kin), bodies.spin), scale(links.mass, bodies.velocity)
-    transmitted = by_joint(joints.normal, multipliers, loops.rows, len(loops.bodies))
+    transmitted = transmitted_by(loops, joints, None, multipliers)
     needed = less_transmitted(bodies, loops, joints, momenta, transmitted)
     rest = links.with_rotors(generalised_forces(tree, kin, needed), v)
     rows = rates_and_rows(gaps(bodies, loops, joints).twist, loops, joints)[1]
@@ -257,10 +256,8 @@ def _needed(
 
     **Arguments:** `wrenches` that their motion needs.
     """
-    loops, n = constrained.loops, len(constrained.loops.bodies)
-    transmitted = by_joint(joints.inverse, -inputs.closure.efforts, loops.rates, n)
-    if multipliers is not None:
-        transmitted = sum_of([transmitted, by_joint(joints.normal, multipliers, loops.rows, n)])
+    loops = constrained.loops
+    transmitted = transmitted_by(loops, joints, inputs.closure.efforts, multipliers)
     return less_transmitted(kin.bodies, loops, joints, less_loads(kin, wrenches, inputs.loads), transmitted)
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.constraints.loop_joints import LoopJoints, Loops, by_joint, ends, once
+from jmbs.constraints.loop_joints import LoopJoints, Loops, by_joint, ends, once, transmitted_by
 from jmbs.jaxext import all_entries_at, sums_at
 from jmbs.rigid_body import Column, Wrenches, crossed, difference, wrench_sum
 from jmbs.spatial import Motion, Vector, add, cross, power, scale, subtract, times, transposed_times
@@ -43,9 +43,7 @@ def loop_gradient(
         return _end_wrenches(ends(motion, loops.bodies)[1], place, *given)
 
     at = once(motion)(at_frame, joints.place)
-    transmitted = wrench_sum(
-        by_joint(joints.normal, multipliers, loops.rows, n), by_joint(joints.inverse, -efforts, loops.rates, n)
-    )
+    transmitted = transmitted_by(loops, joints, efforts, multipliers)
     weighted = by_joint(joints.normal, weights, loops.rows, n)
     of_rows = lambda column: all_entries_at(column, loops.rows)  # noqa: E731
     violation = power(joints.normal, of_rows(at.gap))

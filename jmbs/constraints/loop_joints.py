@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 from jmbs.by_value import by_value
 from jmbs.jaxext import all_entries_at, entries_at, evaluated_once, sums_at
 from jmbs.linear import SparseRows, orthogonal_basis, solve_definite
-from jmbs.rigid_body import Column, Frame, Tree, TreeMotion, about_origin, entries_of, select
+from jmbs.rigid_body import Column, Frame, Tree, TreeMotion, about_origin, entries_of, select, sum_of
 from jmbs.spatial import (
     Matrix,
     Motion,
@@ -197,6 +197,15 @@ def by_joint(columns: Column, factors: Array, joints: np.ndarray, n: int) -> Col
     """For each of n joints the sum of its columns times their factors; `joints` says whose they are, in order."""
     terms = scale(factors, columns[0]), scale(factors, columns[1])
     return jax.tree.map(lambda x: sums_at(x, joints, n), terms)
+
+
+def transmitted_by(loops: Loops, joints: LoopJoints, efforts: Array | None, multipliers: Array | None) -> Column:
+    """What joints transmit at their frames, in the second bodies' axes: across tangents by `multipliers`, and along
+    them against `efforts`; not both are None."""
+    n = len(loops.bodies)
+    parts = [] if multipliers is None else [by_joint(joints.normal, multipliers, loops.rows, n)]
+    parts += [] if efforts is None else [by_joint(joints.inverse, -efforts, loops.rates, n)]
+    return sum_of(parts)
 
 
 def loop_jacobian(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.constraints.loop_joints import LoopJoints, Loops, by_joint, ends
+from jmbs.constraints.loop_joints import Gap, LoopJoints, Loops, drift, ends, transmitted_by
 from jmbs.jaxext import all_entries_at, evaluated_once, sums_at
 from jmbs.rigid_body import (
     Column,
@@ -100,7 +100,7 @@ def loop_change(
         return _FrameChange((one[0], two[0]), rates, changes(0, 1), changes(3, 4) if with_rates else None)
 
     at = evaluated_once(at_frame, joints.place, first, second)
-    rows = _rows_change(at, loops, joints.normal, d_normal)
+    rows = _rows_change(at, loops, joints, d_normal)
     transmitted, d_transmitted = _transmitted(loops, joints, d_normal, d_inverse, efforts, given.efforts, multipliers)
 
     def at_ends(place: Vector, transmitted: Column, d_transmitted: Column, eta: Column) -> tuple[Column, Column]:
@@ -127,23 +127,18 @@ def _of_ends(entries: Any, bodies: np.ndarray) -> Any:
     return found if on.all() else jax.tree.map(lambda x: select(on, x, jnp.zeros_like(x)), found)
 
 
-def _rows_change(at: _FrameChange, loops: Loops, normal: Column, d_normal: Column | None) -> Array:
+def _rows_change(at: _FrameChange, loops: Loops, joints: LoopJoints, d_normal: Column | None) -> Array:
     """How the rows, or where there are no rates the velocities along them, change."""
-    n = len(loops.bodies)
-    of_rows = lambda column: all_entries_at(column, loops.rows)  # noqa: E731
 
     def rows(twists: tuple[Column, Column], rates: tuple[Column, Column] | None, normal: Column) -> Array:
         gap = difference(*twists)
         if rates is None:
-            return power(normal, of_rows(gap))
+            return power(normal, all_entries_at(gap, loops.rows))
         (spin, velocity), (angular, linear) = twists[1], difference(*rates)
-        # As an observer at rest sees them, with the second body a violation would turn along: see `drift`.
-        violation = power(normal, of_rows(gap))
-        along = difference(gap, by_joint(normal, violation, loops.rows, n))
-        linear = add(linear, cross(gap[0], velocity))
-        turning = cross(spin, along[0]), cross(spin, along[1])
-        return power(normal, of_rows(difference((angular, linear), turning)))
+        at_rest = angular, add(linear, cross(gap[0], velocity))
+        return drift(Gap(gap, at_rest, spin), loops, joints._replace(normal=normal))
 
+    normal = joints.normal
     still = jax.tree.map(jnp.zeros_like, normal) if d_normal is None else d_normal
     pair = lambda *x: jax.jvp(rows, x[:3], x[3:])[1]  # noqa: E731
     return evaluated_once(pair, at.twists, at.rates, normal, at.d_twists, at.d_rates, still)
@@ -159,14 +154,11 @@ def _transmitted(
     multipliers: Array,
 ) -> tuple[Column, Column]:
     """What joints transmit, as in `less_transmitted`, and how that changes where multipliers are held."""
-    n = len(loops.bodies)
-    along = lambda column, factors: by_joint(column, -factors, loops.rates, n)  # noqa: E731
-    across = lambda column: by_joint(column, multipliers, loops.rows, n)  # noqa: E731
-    transmitted = across(joints.normal)
-    changes = [] if d_normal is None else [across(d_normal)]
+    transmitted = transmitted_by(loops, joints, efforts, multipliers)
+    d_joints = joints._replace(normal=d_normal, inverse=d_inverse)
+    changes = [] if d_normal is None else [transmitted_by(loops, d_joints, None, multipliers)]
     if efforts is not None:
-        transmitted = wrench_sum(transmitted, along(joints.inverse, efforts))
-        changes += [] if d_inverse is None else [along(d_inverse, efforts)]
-        changes += [] if d_efforts is None else [along(joints.inverse, d_efforts)]
+        changes += [] if d_inverse is None else [transmitted_by(loops, d_joints, efforts, None)]
+        changes += [] if d_efforts is None else [transmitted_by(loops, joints, d_efforts, None)]
     nothing = jax.tree.map(jnp.zeros_like, transmitted)
     return transmitted, wrench_sum(*changes) if changes else nothing

@@ -58,19 +58,18 @@ class MotionChange(NamedTuple):
     columns: Column | None
 
 
-def motion_change(tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"], changes: Changes, local: bool) -> MotionChange:
-    """See `MotionChange`, along changes of the inputs at constant `dv`; tangent ones of elements."""
-    return _changed_motion(tree, inputs, dv, changes, local)
-
-
 def velocity_change(tree: Tree, inputs: Inputs, v: Float[Array, " n_v"], changes: Changes) -> MotionChange:
     """See `MotionChange`: of motion with constant velocities `v` in place of the inputs' own."""
     at = len(jax.tree.leaves((inputs.links, inputs.q)))
     changes = (*changes[:at], None, *changes[at + 1 :])
-    return _changed_motion(tree, inputs._replace(v=v), None, changes, local=False)
+    return motion_change(tree, inputs._replace(v=v), None, changes, local=False)
 
 
-def _changed_motion(tree: Tree, inputs: Inputs, dv: Array | None, changes: Changes, local: bool) -> MotionChange:
+def motion_change(
+    tree: Tree, inputs: Inputs, dv: Float[Array, " n_v"] | None, changes: Changes, local: bool
+) -> MotionChange:
+    """See `MotionChange`, along changes of the inputs at constant `dv`, None where velocities alone are looked at;
+    tangent ones of elements."""
     leaves, structure = jax.tree.flatten(inputs)
     which = [k for k, change in enumerate(changes) if change is not None]
 

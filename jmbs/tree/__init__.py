@@ -2,7 +2,6 @@
 
 from jmbs.tree.couplings import stored_with
 from jmbs.tree.layout import Layout, make_layout
-from jmbs.tree.loop_groups import LoopGroup
 from jmbs.tree.projection import project
 from jmbs.tree.reactions import Seen, efforts_at, seen
 from jmbs.tree.recognise import Recognised, recognise
@@ -10,7 +9,6 @@ from jmbs.tree.tree_dae import TreeDAE, tree_dae
 
 __all__ = [
     "Layout",
-    "LoopGroup",
     "Recognised",
     "Seen",
     "TreeDAE",
