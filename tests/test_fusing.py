@@ -102,8 +102,8 @@ def test_many_saved_times_are_calls_of_their_own(observed):
     with fused_calls():
         program = jax.make_jaxpr(observed)(MEMBERS)
     calls = [eqn.params["members"] for eqn in program.eqns if eqn.primitive.name == "fused_call"]
-    # Of fixed steps there is a third one, of what all members share.
-    assert [members.sizes for members in calls if members.sizes] == [(3,), (3, len(MANY_TIMES))]
+    # The steps, what is observed and the first instant; of fixed steps one more, of what all members share.
+    assert [members.sizes for members in calls if members.sizes] == [(3,), (3, len(MANY_TIMES)), (3,)]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.dae import ACCOUNT
 from jmbs.ephs import TableEffort, TableFlow, output_units
-from jmbs.fusing import fused
+from jmbs.fusing import fused, fuses
 from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
@@ -53,17 +54,17 @@ def trajectory_of(
     velocities = None if slopes is None else slopes[:, : formulation.manifold.n_stored]
     plan = observation_plan(model)
 
-    def look(t: Array, x: Any, velocity: Any) -> tuple[Instant, dict[str, Any]]:
+    def observed(t: Array, x: Any, velocity: Any) -> tuple[dict[str, Any], Instant]:
         at = formulation.look(t, x, velocity)
-        return at, observe(model, plan, at, t) | {"blocks": with_velocities(model.dae.plan, at.x, at.efforts)}
+        return observe(model, plan, at, t) | {"blocks": with_velocities(model.dae.plan, at.x, at.efforts)}, at
 
-    looked, seen = jax.vmap(lambda *args: fused(look, *args))(times, jax.tree.map(safe, xs), velocities)
+    seen, first = _at_all(observed, times, jax.tree.map(safe, xs), velocities)
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
     # A verdict has no derivative, and tracing one takes time.
     frozen = jax.tree.map(
-        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, (formulation, state, looked, xs)
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, (formulation, state, first, xs)
     )
     consistent = _consistent(times[0], *frozen)
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
@@ -130,9 +131,20 @@ def _ending(rows: Any, event: tuple[Event, Status] | None) -> Ending:
 _NO_LABELS = Labels("", (), ())
 
 
-def _consistent(t, formulation: AbsoluteFormulation | TreeFormulation, state: State, looked: Instant, xs) -> Array:
+def _at_all(observed: Callable, *given: Any) -> tuple[dict[str, Any], Instant]:
+    """What is observed at all saved times; and the first instant."""
+    if not fuses():
+        seen, instants = jax.vmap(observed)(*given)
+        return seen, jax.tree.map(lambda leaf: leaf[0], instants)
+    # A kernel writes all of its results, so the instants are none of them.
+    seen = jax.vmap(lambda *args: fused(lambda *args: observed(*args)[0], *args))(*given)
+    start = jax.tree.map(lambda leaf: leaf[0], given)
+    return seen, fused(lambda *args: observed(*args)[1], *start)
+
+
+def _consistent(t, formulation: AbsoluteFormulation | TreeFormulation, state: State, first: Instant, xs) -> Array:
     """Whether the first state meets the constraints."""
-    y, first = jax.tree.map(lambda leaf: leaf[0], (xs, looked))
+    y = jax.tree.map(lambda leaf: leaf[0], xs)
     return formulation.inconsistency(t, y, state, first) <= 10 * ASSEMBLY_TOLERANCE[t.dtype.name]
 
 
