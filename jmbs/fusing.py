@@ -50,7 +50,7 @@ def fused_calls(wanted: bool = True) -> Iterator[None]:
 def fused(function: Callable, *args: Any) -> Any:
     """`function(*args)`; a fused call where `fuses`, see `jmbs.fused.call`.
 
-    **Arguments:** pytrees of arrays.
+    **Arguments:** pytrees; what is no array in them stays as it is.
     """
     if not fuses():
         return function(*args)

@@ -221,7 +221,7 @@ from the plain program on a CPU in float64, of {compared} members, relative to e
 def section() -> str:
     """The section of the page of benchmarks, from the committed result."""
     found = json.loads(RESULT.read_text(encoding="utf-8"))
-    rows = {tuple(row[key] for key in KEYS): row for row in found["rows"]}
+    rows = {tuple(row[key] for key in KEYS): row for row in found["rows"] if "error" not in row}
     batches = BATCHES["run"]
     lines = []
     for mechanism, size in MECHANISMS:
@@ -231,7 +231,8 @@ def section() -> str:
                 run, own = (rows.get(("jmbs", mechanism, k, precision, OTHERS_BATCH)) for k in ("run", kind))
                 times = number(run["steps_per_second"] / own["steps_per_second"], 2) if run and own else "-"
                 rates = [number(row and row["steps_per_second"] / 1e6) for row in each]
-                difference = number(max((row["difference"] for row in each if row), default=None), 1)
+                differences = [row["difference"] for row in each if row and "difference" in row]
+                difference = number(max(differences, default=None), 1)
                 name = Case(mechanism, size).name
                 lines.append([f"{name}, {kind}, {precision}", *rates, "" if kind == "run" else times, difference])
     head = ["program", *(f"{batch:,}" for batch in batches), "gradient", "difference"]

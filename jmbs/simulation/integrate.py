@@ -195,13 +195,7 @@ def _as_fused_call(model: Model, state: State, program: Program, values: Values)
     """A run as one function, which is one kernel on a CUDA device."""
     if not fuses() or not isinstance(program.adjoint, str):
         return whole(model, state, program, values)
-    arrays, others = eqx.partition((model, state, values), eqx.is_array)
-
-    def run(arrays: Any) -> Trajectory:
-        model, state, values = eqx.combine(arrays, others)
-        return whole(model, state, program, values)
-
-    return fused(run, arrays)
+    return fused(whole, model, state, program, values)
 
 
 def whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:

@@ -82,13 +82,7 @@ class AdaptiveSteps(eqx.Module):
         """See `Steps`."""
         if self.kind == "checkpointed":
             problem, carry = reverse_only((problem, carry))
-        arrays, others = eqx.partition((problem, carry, stop, self), eqx.is_array)
-
-        def advance(arrays: PyTree) -> AdaptiveCarry:
-            problem, carry, stop, steps = eqx.combine(arrays, others)
-            return steps._advance(problem, carry, stop)
-
-        after = fused(advance, arrays)
+        after = fused(self._advance, problem, carry, stop)
         return forward_only(after) if self.kind == "lax" else after
 
     def _advance(self, problem: Problem, carry: AdaptiveCarry, stop: Int[Array, ""] | None) -> AdaptiveCarry:

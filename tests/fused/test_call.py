@@ -141,16 +141,15 @@ def test_what_comes_of_constants_alone_is_computed_where_it_is_needed(saved):
         matrix = jnp.cos(np.arange(9.0).reshape(3, 3))
         return jnp.sin(matrix @ jnp.sin(matrix @ x)).sum()
 
-    def total(call: Callable) -> Callable:
-        return lambda x: jax.vmap(saved(lambda x: call(function, x)))(x).sum()
+    def gradients(call: Callable) -> Callable:
+        return jax.vmap(jax.grad(saved(lambda x: call(function, x))))
 
-    of_plain = total(lambda f, x: f(x))
-    found = jax.jit(jax.grad(total(fused_call)))(MANY)
-    np.testing.assert_allclose(found, jax.grad(of_plain)(MANY), rtol=1e-13)
-    for call in jax.make_jaxpr(jax.grad(total(fused_call)))(MANY).eqns:
-        for inner in [call, *(e for e in getattr(call.params.get("jaxpr"), "eqns", ()))]:
-            if inner.primitive.name == "fused_call":
-                assert all(own.axes == (True,) for own in inner.params["members"].arguments)
+    wanted = gradients(lambda f, x: f(x))(MANY)
+    np.testing.assert_allclose(jax.jit(gradients(fused_call))(MANY), wanted, rtol=1e-13)
+    outer = jax.make_jaxpr(gradients(fused_call))(MANY).eqns
+    inner = [e for eqn in outer for e in getattr(eqn.params.get("jaxpr"), "eqns", ())]
+    shapes = [[x.aval.shape for x in e.invars] for e in [*outer, *inner] if e.primitive.name == "fused_call"]
+    assert len(shapes) >= 2 and all((3, 3) not in given for given in shapes)
 
 
 def test_values_are_computed_once_for_all_directions():
