@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import dataclasses
+import gc
 import json
 import logging
 import os
@@ -25,6 +27,7 @@ DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; `argv` defaults to the arguments of the process."""
+    atexit.register(gc.freeze)  # else Python ends by looking through all that JAX has made, for half a second
     try:
         args = _parser().parse_args(argv)
     except SystemExit as stop:  # argparse leaves this way, after --help too; callers of `main` get a status
@@ -333,7 +336,7 @@ def _use_all_cores() -> None:
 def _use_cache(args: argparse.Namespace) -> None:
     import jax
 
-    from jmbs.cache import use_cache
+    from jmbs.programs import use_cache
 
     if args.no_cache:
         jax.config.update("jax_enable_compilation_cache", False)

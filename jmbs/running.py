@@ -27,14 +27,16 @@ def few_collections() -> Iterator[None]:
     """Lets Python look for garbage once in so many new objects (`OBJECTS`), where it would every 700, and not among
     those that are there: tracing makes hundreds of thousands that stay, and looking through them again and again takes
     a seventh of a short run's time."""
-    before = gc.get_threshold()
-    gc.freeze()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    if not frozen:
+        gc.freeze()
     gc.set_threshold(OBJECTS, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:

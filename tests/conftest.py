@@ -30,8 +30,8 @@ if OWN_CACHE:
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from jax.experimental.compilation_cache.compilation_cache import reset_cache  # noqa: E402
 
-from jmbs.cache import reset_cache  # noqa: E402
 from jmbs.jaxext import ask_for_quick_compiling  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)

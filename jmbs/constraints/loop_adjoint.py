@@ -6,6 +6,7 @@ and in the second body's axes), and the twists that bodies would have at velocit
     P = l . (mu_1 - mu_2) + c . (A_1 - A_2 - V_2 x (V_1 - V_2)) + what turns along with a violation.
 
 Moving both bodies as one changes nothing, so that wrenches on one of them act on the other with the other sign.
+Derived in `docs/derivations/loops.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ of these, what the bodies' displacements differ in, `eta`, and a shift `s` of th
     dV_1 = dV_1 as seen from the first body + (eta - s) x V_1,      dV_2 = dV_2 as seen from the second - s x V_2,
 
 and likewise for the rates. Rows are functions of these and of the joint's normals; what the joint transmits is at rest
-in its frame, and moves with it.
+in its frame, and moves with it. Derived in `docs/derivations/loops.md`.
 """
 
 from __future__ import annotations

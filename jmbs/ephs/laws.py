@@ -22,7 +22,7 @@ from jmbs.ephs.component import Efforts, Role, role
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.samples import Samples, samples_of
 from jmbs.errors import ModelError
-from jmbs.jaxext import quick_to_compile
+from jmbs.programs import quick_to_compile
 
 LAW_TOLERANCE = 1e-6
 """Relative to the largest entry: loose enough for float32, far below any wrong sign or missing term."""

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +25,7 @@ from jmbs.identification.least_squares import Iterate, Limits, Search, search
 from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.problem import FitProblem
 from jmbs.jaxext import runs_on_cpu
+from jmbs.programs import cached_jit
 
 Seen = Callable[[Position, Progress], None]
 
@@ -123,6 +123,6 @@ def _rows(
     return [np.concatenate(rows) for rows in residuals], [np.concatenate(rows) for rows in jacobians]
 
 
-@eqx.filter_jit
+@cached_jit
 def _many(program: Any, member: Any, local: jax.Array, until: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jax.vmap(lambda one: program.evaluate(member, one, until))(local)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from jmbs.ephs import TableFlow
 from jmbs.errors import ModelError
 from jmbs.identification.prediction import FitProgram, Member, predict
+from jmbs.programs import cached_jit
 
 
 class InputBasis(eqx.Module):
@@ -49,7 +50,7 @@ def driven(member: Member, basis: InputBasis, coefficients: Float[Array, " k"]) 
     return eqx.tree_at(values, member, [table[:, None] for table in tables.values()])
 
 
-@eqx.filter_jit
+@cached_jit
 def shown_with_slopes(
     program: FitProgram,
     member: Member,

@@ -25,6 +25,7 @@ from jmbs.identification.study import Prior
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import bounds_of
 from jmbs.identification.window_groups import WindowGroup, costs, groups_of
+from jmbs.programs import cached_jit
 
 LAST_PART = 0.25
 FALLING = 0.01
@@ -230,12 +231,12 @@ def _prior_cost(beliefs: tuple[_Belief, ...], z: Float[Array, " k"]) -> Float[Ar
     return 0.5 * jnp.sum(prior_distances(beliefs, own) ** 2)
 
 
-@eqx.filter_jit
+@cached_jit
 def _group_cost(group: WindowGroup, z: Float[Array, " k"], loss: str, scale: float) -> Float[Array, ""]:
     return jnp.sum(costs(group, z, jnp.arange(group.size), loss, scale))
 
 
-@eqx.filter_jit
+@cached_jit
 def _cost_and_slope(
     groups: list[WindowGroup],
     beliefs: tuple[_Belief, ...],
@@ -257,7 +258,7 @@ def _cost_and_slope(
     return jax.value_and_grad(cost)(z)
 
 
-@eqx.filter_jit
+@cached_jit
 def _step(
     optimiser: Optimiser,
     beliefs: tuple[_Belief, ...],

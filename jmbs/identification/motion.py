@@ -24,8 +24,8 @@ from jmbs.identification.places import Place
 from jmbs.identification.prediction import fitted_model, sensor_values
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
-from jmbs.jaxext import quick_to_compile
 from jmbs.linear import solve_definite
+from jmbs.programs import cached_jit, quick_to_compile
 from jmbs.simulation import Model, forces_along
 
 TORQUE = 2
@@ -285,8 +285,8 @@ def taken_by(member: MotionMember, curve: Curve) -> Float[Array, " c"]:
 
 
 _curve = quick_to_compile(curve_of, repeated=True)
-_taken = eqx.filter_jit(taken_by)
-_spread = eqx.filter_jit(spread_of)
+_taken = cached_jit(taken_by)
+_spread = cached_jit(spread_of)
 
 
 @quick_to_compile(repeated=True)

@@ -20,6 +20,7 @@ from jmbs.identification.places import Place, place_of, with_places
 from jmbs.identification.study import SENSOR_KEYS
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock, by_name, values_of
+from jmbs.programs import cached_jit
 from jmbs.simulation import Model, parameter_value, simulate
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def whitened(
     return jnp.where(seen, (predicted - member.measured) * member.weights, 0.0)
 
 
-@eqx.filter_jit
+@cached_jit
 def residual_and_jacobian(
     program: FitProgram, member: Member, local: Float[Array, " p"], horizon: Array
 ) -> tuple[Float[Array, "c n"], Float[Array, "c n p"]]:
@@ -229,7 +230,7 @@ def residual_and_jacobian(
     return residual, jacobian
 
 
-@eqx.filter_jit
+@cached_jit
 def prediction(
     program: FitProgram, member: Member, local: Float[Array, " p"], times: Float[Array, " n"]
 ) -> Float[Array, "c n"]:

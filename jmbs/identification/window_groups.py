@@ -17,6 +17,7 @@ from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform
 from jmbs.identification.window_starts import coordinates_of, first_starts, scales_of, transforms_at
 from jmbs.identification.windows import JointStates, WindowedRecording, cut, initial_value
+from jmbs.programs import cached_jit
 
 
 class Stack(eqx.Module):
@@ -284,7 +285,7 @@ def _gap(starts: Starts, z: Float[Array, " k"], k: Array, end: Float[Array, " n"
     return weights * (jnp.concatenate(signs) * end - value)
 
 
-@eqx.filter_jit
+@cached_jit
 def with_information(group: WindowGroup, z: Float[Array, " k"]) -> WindowGroup:
     """The group whose gaps count what the samples of a window say of its start, as in multiple shooting."""
     starts = group.starts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from jmbs.identification.prediction import FitProgram, Member, fitted_model, res
 from jmbs.identification.problem import Experiment, FitProblem, capacity_of
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
+from jmbs.programs import cached_jit
 from jmbs.simulation import Model
 
 SEGMENTS = 10
@@ -100,7 +100,7 @@ class WindowedRecording(NamedTuple):
         return np.asarray(residual, float), np.asarray(slope, float)
 
 
-@eqx.filter_jit
+@cached_jit
 def _first_state(
     program: FitProgram, states: JointStates, member: Member, local: Float[Array, " p"]
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:

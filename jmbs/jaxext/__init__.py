@@ -3,12 +3,12 @@
 from jmbs.jaxext.along_last import OPENED, Along
 from jmbs.jaxext.any_member import any_member
 from jmbs.jaxext.compiler import (
-    as_one_program,
     ask_for_quick_compiling,
     ask_for_speed,
     compile_clock,
-    quick_to_compile,
+    quick_options,
     runs_on_cpu,
+    version,
 )
 from jmbs.jaxext.deferred import deferred
 from jmbs.jaxext.forward_run import forward_kernel
@@ -25,7 +25,6 @@ __all__ = [
     "all_entries_at",
     "along_batches",
     "any_member",
-    "as_one_program",
     "ask_for_quick_compiling",
     "ask_for_speed",
     "compile_clock",
@@ -39,10 +38,11 @@ __all__ = [
     "kept_rule",
     "of_members",
     "one_kernel",
-    "quick_to_compile",
+    "quick_options",
     "reverse_only",
     "runs_on_cpu",
     "sums_at",
     "sums_of_parts",
+    "version",
     "with_entries",
 ]

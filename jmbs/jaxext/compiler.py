@@ -11,11 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-
-from jmbs.arrays import is_traced
 
 version = functools.cache(importlib.metadata.version)
 """Of a package; looking it up reads files."""
@@ -89,45 +85,8 @@ def _length(spans: list[tuple[float, float]]) -> float:
     return length
 
 
-def quick_to_compile(function: Callable | None = None, *, repeated: bool = False) -> Callable:
-    """`eqx.filter_jit` for programs that run for a moment: on a CPU they take a third to half of the time to compile,
-    and two to four times as long to run. Not to be called under `jax.jit`, where JAX refuses a compiler's options.
-
-    **Arguments:** `repeated`: a program that may run so often that its machine code is worth it; it is quick to compile
-    too where `ask_for_quick_compiling` was called.
-    """
-    if function is None:
-        return functools.partial(quick_to_compile, repeated=repeated)
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return _jitted(function, _quick_options(repeated))(*args)
-
-    return call
-
-
-def as_one_program(function: Callable) -> Callable:
-    """A function that is compiled as a whole, also where it is called outside of `jit`.
-
-    Operation by operation, as JAX takes it there, a model's equations are hundreds of programs to compile.
-    """
-    alone, within = quick_to_compile(function), eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return (within if is_traced((args, jnp.zeros(()))) else alone)(*args)
-
-    return call
-
-
-@functools.cache
-def _jitted(function: Callable, options: tuple[tuple[str, Any], ...]) -> Callable:
-    if not options:
-        return eqx.filter_jit(function)
-    return eqx.filter_jit(function, compiler_options=dict(options))  # pyright: ignore[reportCallIssue]
-
-
-def _quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
+def quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
+    """XLA's options for a program that runs for a moment, `repeated` if that may be often; see `quick_to_compile`."""
     if not runs_on_cpu() or not _tried():
         return ()
     asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")

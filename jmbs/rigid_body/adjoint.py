@@ -10,7 +10,8 @@ so that sums over all behind each joint say everything. About a common point the
 where `x*` is the cross product of twists with wrenches and `dP/dV` is by the twist in a body's Newton-Euler equations.
 Anything else whose power depends on how bodies move adds to them: to F, H and E what it has by `mu`, by accelerations
 and, as above, by velocities; to N what it does when a body with all its velocities is moved as one.
-Compare the closed forms of Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018).
+Derived in `docs/derivations/adjoint.md`, whose equations name these functions. Compare the closed forms of Carpentier
+and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values that are defined by equations, `residual(inputs, x) = 0`, with derivatives by rule in every mode and order.
 
 The derivative solves the linear system `d residual = 0` for the change of `x`, at the solution: how the solution was
-found is never differentiated.
+found is never differentiated. See `docs/derivations/implicit.md`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ before it. Seen from the displaced body only what its joints and velocities chan
 
 where `U` are the twists of bodies relative to their parents, with rates `T` in their own axes, `V` and `A` twists and
 accelerations of the bodies. Less `eta x`, these are changes in the bodies' axes, as their Newton-Euler equations want
-them; the wrenches that these give turn with the body. The derivative backwards is in `jmbs.rigid_body.adjoint`.
+them; the wrenches that these give turn with the body. Derived in `docs/derivations/tangents.md`; the derivative
+backwards is in `jmbs.rigid_body.adjoint`.
 """
 
 from __future__ import annotations

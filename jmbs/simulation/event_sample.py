@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jmbs.jaxext import as_one_program
+from jmbs.programs import as_one_program
 from jmbs.simulation.status import Status
 from jmbs.solvers import Event
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from jmbs.arrays import is_traced
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import RunInterrupted, SimulationError
 from jmbs.fusing import fused, fuses
-from jmbs.jaxext import quick_to_compile
+from jmbs.programs import cached_jit, quick_to_compile
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
@@ -211,7 +210,7 @@ def whole(model: Model, state: State, program: Program, values: Values) -> Traje
     return trajectory_of(model, formulation, state, program, values, run)
 
 
-_whole_jit = eqx.filter_jit(whole)
+_whole_jit = cached_jit(whole)
 
 
 @quick_to_compile
@@ -221,7 +220,7 @@ def _begin(model: Model, state: State, program: Program, values: Values) -> Any:
     return steps_of(program, values).start(problem, start_of(model, formulation, state, program, values))
 
 
-@eqx.filter_jit
+@cached_jit
 def _advance(model: Model, program: Program, values: Values, carry: Any, stop: Any) -> Any:
     formulation = formulation_of(model, program.formulation)
     problem = problem_of(model, formulation, program, values)

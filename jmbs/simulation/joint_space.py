@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
-from jmbs.jaxext import as_one_program
+from jmbs.programs import as_one_program
 from jmbs.rigid_body import inverse_dynamics, kinematics, mass_matrix, turned_inertias
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Float
 from jmbs.arrays import is_traced
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
-from jmbs.jaxext import as_one_program, quick_to_compile
 from jmbs.library.mechanics import NamedParameter, SimulationSpec
+from jmbs.programs import as_one_program, quick_to_compile
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.instant import instant

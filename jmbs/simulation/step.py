@@ -15,7 +15,8 @@ from jaxtyping import Array
 from jmbs.arrays import is_traced
 from jmbs.dae import Field, velocity_field
 from jmbs.errors import ModelError
-from jmbs.jaxext import one_kernel, quick_to_compile
+from jmbs.jaxext import one_kernel
+from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import known_number, require_instance, require_state, scalar
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.inputs import with_inputs

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int
 
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
-from jmbs.jaxext import as_one_program
 from jmbs.library.mechanics import JointCoordinates
+from jmbs.programs import as_one_program
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of

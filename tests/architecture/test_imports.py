@@ -27,9 +27,10 @@ LAYERS = (
     ("rigid_body",),
     ("linear",),
     ("lie", "spatial", "graphs"),
+    ("programs",),
     ("fusing",),
     ("fused",),
-    ("cache", "jaxext"),
+    ("jaxext",),
     ("arrays", "by_value", "files"),
     ("errors",),
 )

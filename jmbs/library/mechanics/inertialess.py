@@ -15,11 +15,11 @@ from jaxtyping import Array
 
 from jmbs.ephs import Efforts, Role, System, role
 from jmbs.errors import ModelError
-from jmbs.jaxext import as_one_program
 from jmbs.library.mechanics import checks, parts
 from jmbs.library.mechanics.joint import JointPotential, Offset, adjoint_matrix
 from jmbs.library.mechanics.values import TableSpec
 from jmbs.lie import SE3, tangent
+from jmbs.programs import as_one_program
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.mechanism import Mechanism

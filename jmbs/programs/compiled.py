@@ -1,0 +1,176 @@
+"""`eqx.filter_jit` for jmbs's own programs: quick to compile where they run for a moment, traced once for all processes
+where `use_cache` was called."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jmbs.arrays import is_traced
+from jmbs.fusing import fuses
+from jmbs.jaxext import quick_options
+from jmbs.programs.digest import UnknownCode, digest_of, of_installation, settings
+from jmbs.programs.folder import forget_traced, keep_traced, keeps_traced, traced_program
+
+logger = logging.getLogger(__name__)
+Options = tuple[tuple[str, Any], ...]
+"""Of XLA's compiler, by name."""
+UNSTABLE = ("__gpu$xla.gpu.ptx",)
+"""Custom calls that JAX exports only if told so: they may mean something else in its next version, as here they may."""
+
+
+def cached_jit(function: Callable) -> Callable:
+    """`eqx.filter_jit`; outside of transformations, where `use_cache` was called, the traced program is kept in the
+    folder too, unless code of the user's is part of it."""
+    return _with_options(function, tuple)
+
+
+def quick_to_compile(function: Callable | None = None, *, repeated: bool = False) -> Callable:
+    """`cached_jit` for programs that run for a moment: on a CPU they take a third to half of the time to compile, and
+    two to four times as long to run. Not to be called under `jax.jit`, where JAX refuses a compiler's options.
+
+    **Arguments:** `repeated`: a program that may run so often that its machine code is worth it; it is quick to compile
+    too where `ask_for_quick_compiling` was called.
+    """
+    if function is None:
+        return functools.partial(quick_to_compile, repeated=repeated)
+    return _with_options(function, lambda: quick_options(repeated))
+
+
+def as_one_program(function: Callable) -> Callable:
+    """A function that is compiled as a whole, also where it is called outside of `jit`.
+
+    Operation by operation, as JAX takes it there, a model's equations are hundreds of programs to compile.
+    """
+    alone, within = quick_to_compile(function), eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return (within if is_traced((args, jnp.zeros(()))) else alone)(*args)
+
+    return call
+
+
+def _with_options(function: Callable, options: Callable[[], Options]) -> Callable:
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        if not keeps_traced() or is_traced((args, jnp.zeros(()))):
+            return _jitted(function, options())(*args)
+        return _kept(function, options(), args)
+
+    return call
+
+
+@functools.cache
+def _jitted(function: Callable, options: Options) -> Callable:
+    if not options:
+        return eqx.filter_jit(function)
+    return eqx.filter_jit(function, compiler_options=dict(options))  # pyright: ignore[reportCallIssue]
+
+
+_programs: dict[Hashable, Callable] = {}
+"""Of this process, by all that they depend on."""
+
+
+def _kept(function: Callable, options: Options, args: tuple) -> Any:
+    leaves, structure = jax.tree.flatten(args)
+    if any(isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1 for leaf in leaves):
+        return _jitted(function, options)(*args)
+    kinds = tuple(jax.typeof(leaf) if _is_array(leaf) else leaf for leaf in leaves)
+    signature = (function, options, structure, kinds, settings(), fuses())
+    if signature not in _programs:
+        _programs[signature] = _program(function, options, args)
+    return _programs[signature](leaves, args)
+
+
+def _program(function: Callable, options: Options, args: tuple) -> Callable[[list, tuple], Any]:
+    """A program for such arguments: of their leaves, and of the arguments themselves."""
+    plain = _jitted(function, options)
+    shapes = _shapes_for_arrays(args)
+    try:
+        about = (options, settings(), fuses(), jax.default_backend(), jax.devices()[0].device_kind)
+        key = digest_of(of_installation(), function, about, shapes)
+    except UnknownCode as unknown:
+        logger.debug("%s is traced in every process: it depends on %s", function.__qualname__, unknown)
+        return lambda leaves, args: plain(*args)
+    traced = _read(key) or _traced(function, shapes, key)
+    if traced is None:
+        return lambda leaves, args: plain(*args)
+    exported, frame = traced
+
+    def called(*arrays: Any) -> Any:
+        return exported.call(*arrays)
+
+    called.__name__ = function.__name__
+    jitted = jax.jit(called, compiler_options=dict(options) or None)
+    places, structure = jax.tree.flatten(frame)
+
+    def run(leaves: list, args: tuple) -> Any:
+        del args
+        found = iter(jitted(*filter(_is_array, leaves)))
+        return structure.unflatten([next(found) if _is_shape(place) else place for place in places])
+
+    return run
+
+
+def _read(key: str) -> tuple[jax.export.Exported, Any] | None:
+    data = traced_program(key)
+    if data is None:
+        return None
+    try:
+        program, frame = pickle.loads(data)
+        return jax.export.deserialize(program), frame
+    except Exception as error:  # of a file that something has damaged
+        logger.debug("the traced program %s cannot be read: %s: %s", key, type(error).__name__, error)
+        forget_traced(key)
+        return None
+
+
+def _traced(function: Callable, args: tuple, key: str) -> tuple[jax.export.Exported, Any] | None:
+    """The program for arguments with shapes for arrays, and its result with such; None where it cannot leave the
+    process or wants several devices."""
+    shapes, others = eqx.partition(args, _is_shape)
+    frames = []
+
+    def flat(*arrays: Any) -> list:
+        result = function(*eqx.combine(jax.tree.structure(shapes).unflatten(arrays), others))
+        frames.append(_shapes_for_arrays(result))
+        return jax.tree.leaves(eqx.filter(result, _is_array))
+
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(name) for name in UNSTABLE]
+    flat.__name__ = function.__name__
+    try:
+        exported = jax.export.export(jax.jit(flat), disabled_checks=allowed)(*jax.tree.leaves(shapes))
+        data = pickle.dumps((bytes(exported.serialize()), frames[-1]))
+    except (NotImplementedError, pickle.PicklingError) as error:  # calls back to Python, or holds its code
+        logger.debug("%s is traced in every process: %s", function.__qualname__, error)
+        return None
+    if exported.nr_devices > 1:
+        return None
+    keep_traced(key, data)
+    return exported, frames[-1]
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, np.ndarray, np.generic))
+
+
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _shapes_for_arrays(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: _shape(leaf) if _is_array(leaf) else leaf, tree)
+
+
+def _shape(array: Any) -> jax.ShapeDtypeStruct:
+    kind = jax.typeof(array)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
