@@ -3,10 +3,10 @@
 import typing
 
 from jmbs import ephs, lie
+from jmbs.cache import use_cache
 from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
 from jmbs.io import load
 from jmbs.library.mechanics import Mechanism, guess, parameter
-from jmbs.programs import use_cache
 from jmbs.simulation import (
     InnerState,
     Model,

@@ -336,7 +336,7 @@ def _use_all_cores() -> None:
 def _use_cache(args: argparse.Namespace) -> None:
     import jax
 
-    from jmbs.programs import use_cache
+    from jmbs.cache import use_cache
 
     if args.no_cache:
         jax.config.update("jax_enable_compilation_cache", False)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import importlib.util
 import re
 from pathlib import Path
+
+from jmbs.cache import keep, keeps_programs, kept
 
 ARCHITECTURE = "compute_80"
 """The oldest devices that these programs run on; the driver makes of them what its own device wants."""
@@ -39,10 +42,29 @@ def _candidates() -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def ptx(source: str) -> str:
-    """The program in PTX. Raises `NotCompiled`."""
+    """The program in PTX, which is kept where programs are (`jmbs.use_cache`). Raises `NotCompiled`."""
     nvrtc = library()
     if nvrtc is None:
         raise NotCompiled("NVRTC is not installed; JAX's CUDA extra brings it")
+    if not keeps_programs():
+        return _compiled(nvrtc, source)
+    about = f"{_version(nvrtc)} {ARCHITECTURE} {OLDEST}\n{source}"
+    name = f"{hashlib.sha256(about.encode()).hexdigest()}.ptx"
+    found = kept(name)
+    if found is not None:
+        return found.decode()
+    text = _compiled(nvrtc, source)
+    keep(name, text.encode())
+    return text
+
+
+def _version(nvrtc: ctypes.CDLL) -> str:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "version")
+    return f"{major.value}.{minor.value}"
+
+
+def _compiled(nvrtc: ctypes.CDLL, source: str) -> str:
     program = ctypes.c_void_p()
     _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"fused.cu", 0, None, None), "begin")
     try:

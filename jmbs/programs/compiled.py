@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmbs.arrays import is_traced
+from jmbs.cache import forget, keep, keeps_programs, kept
 from jmbs.fusing import fuses
 from jmbs.jaxext import quick_options
 from jmbs.programs.digest import UnknownCode, digest_of, of_installation, settings
-from jmbs.programs.folder import forget_traced, keep_traced, keeps_traced, traced_program
 
 logger = logging.getLogger(__name__)
+SUFFIX = ".traced"
 Options = tuple[tuple[str, Any], ...]
 """Of XLA's compiler, by name."""
 UNSTABLE = ("__gpu$xla.gpu.ptx",)
@@ -62,7 +63,7 @@ def as_one_program(function: Callable) -> Callable:
 def _with_options(function: Callable, options: Callable[[], Options]) -> Callable:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if not keeps_traced() or is_traced((args, jnp.zeros(()))):
+        if not keeps_programs() or is_traced((args, jnp.zeros(()))):
             return _jitted(function, options())(*args)
         return _kept(function, options(), args)
 
@@ -122,7 +123,7 @@ def _program(function: Callable, options: Options, args: tuple) -> Callable[[lis
 
 
 def _read(key: str) -> tuple[jax.export.Exported, Any] | None:
-    data = traced_program(key)
+    data = kept(f"{key}{SUFFIX}")
     if data is None:
         return None
     try:
@@ -130,7 +131,7 @@ def _read(key: str) -> tuple[jax.export.Exported, Any] | None:
         return jax.export.deserialize(program), frame
     except Exception as error:  # of a file that something has damaged
         logger.debug("the traced program %s cannot be read: %s: %s", key, type(error).__name__, error)
-        forget_traced(key)
+        forget(f"{key}{SUFFIX}")
         return None
 
 
@@ -155,7 +156,7 @@ def _traced(function: Callable, args: tuple, key: str) -> tuple[jax.export.Expor
         return None
     if exported.nr_devices > 1:
         return None
-    keep_traced(key, data)
+    keep(f"{key}{SUFFIX}", data)
     return exported, frames[-1]
 
 

@@ -30,7 +30,7 @@ LAYERS = (
     ("programs",),
     ("fusing",),
     ("fused",),
-    ("jaxext",),
+    ("cache", "jaxext"),
     ("arrays", "by_value", "files"),
     ("errors",),
 )

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from fused.emulated import emulated, needs_compiler
 
+import jmbs
 from jmbs.fused import cuda, nvrtc
 from jmbs.fusing import fused
 
@@ -125,6 +126,27 @@ def test_where_nvrtc_is_missing_it_is_said(monkeypatch, caplog):
         text = jax.jit(lambda x: fused(jnp.sin, x)).trace(1.0).lower(lowering_platforms=("cuda",)).as_text()
     assert cuda.TARGET not in text and "sine" in text
     assert "NVRTC is not installed" in caplog.text
+
+
+def test_ptx_is_kept_where_programs_are(monkeypatch, tmp_path):
+    """Of each version of NVRTC its own."""
+    compiled, version = [], ["13.0"]
+    monkeypatch.setattr(nvrtc, "library", lambda: "NVRTC")
+    monkeypatch.setattr(nvrtc, "_version", lambda library: version[0])
+    monkeypatch.setattr(nvrtc, "_compiled", lambda library, source: compiled.append(source) or f"{source} in PTX")
+
+    def ptx(source: str) -> str:
+        nvrtc.ptx.cache_clear()
+        return nvrtc.ptx(source)
+
+    try:
+        assert [ptx("a"), ptx("a")] == ["a in PTX"] * 2 and compiled == ["a", "a"]
+        jmbs.use_cache(tmp_path)
+        assert [ptx(source) for source in "bcbc"] == ["b in PTX", "c in PTX"] * 2 and compiled[2:] == ["b", "c"]
+        version[0] = "13.1"
+        assert ptx("b") == "b in PTX" and compiled[4:] == ["b"]
+    finally:
+        nvrtc.ptx.cache_clear()
 
 
 @pytest.mark.skipif(nvrtc.library() is None, reason="NVRTC is not installed; JAX's CUDA extra brings it")

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import jmbs
+from jmbs import cache
 from jmbs.linear import row_lengths
-from jmbs.programs import cached_jit, compiled, folder, quick_to_compile
+from jmbs.programs import cached_jit, compiled, quick_to_compile
 
 X = jnp.linspace(0.1, 2.0, 64).reshape(16, 4)
 lengths, combined = cached_jit(row_lengths), cached_jit(eqx.combine)
@@ -21,9 +22,9 @@ lengths, combined = cached_jit(row_lengths), cached_jit(eqx.combine)
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """The folder of traced programs; what this process had before is forgotten."""
+    """The folder of what jmbs keeps; what this process had before is forgotten."""
     monkeypatch.setattr(compiled, "_programs", {})
-    return jmbs.use_cache(tmp_path) / folder.TRACED
+    return jmbs.use_cache(tmp_path) / cache.OWN
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_kept_program_gives_what_a_traced_one_does(kept, traced):
     assert traced == ["row_lengths"]
     assert lengths(X[:3]).shape == (3,)
     assert traced == ["row_lengths", "row_lengths"]
-    assert len(list(kept.glob("*.program"))) == 2
+    assert len(list(kept.glob("*.traced"))) == 2
 
 
 def test_what_is_no_array_comes_back_too(kept, traced):
@@ -118,13 +119,13 @@ def test_a_damaged_file_is_replaced(kept, traced):
 
 
 def test_what_was_used_least_recently_goes_first(kept, monkeypatch):
-    monkeypatch.setattr(folder, "TRACED_LIMIT", 250)
+    monkeypatch.setattr(cache, "OWN_LIMIT", 250)
     for age, name in enumerate("ab"):
-        folder.keep_traced(name, bytes(100))
-        os.utime(kept / f"{name}.program", (age, age))
-    assert folder.traced_program("a") == bytes(100)
-    folder.keep_traced("c", bytes(100))
-    assert {path.stem for path in kept.iterdir()} == {"a", "c"}
+        cache.keep(name, bytes(100))
+        os.utime(kept / name, (age, age))
+    assert cache.kept("a") == bytes(100)
+    cache.keep("c", bytes(100))
+    assert {path.name for path in kept.iterdir()} == {"a", "c"}
 
 
 def test_a_folder_that_cannot_be_written_to_is_done_without(kept, traced):

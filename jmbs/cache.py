@@ -1,4 +1,4 @@
-"""The folder where compiled and traced programs are kept, so that a later process need not make them again."""
+"""The folder where programs are kept, compiled and before that, so that a later process need not make them again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from jmbs.errors import ModelError
 from jmbs.files import read_bytes, reason, remove_stale, replacing
 
 LIMIT = 2**30
-"""Bytes of compiled programs; what was used least recently goes first."""
-TRACED_LIMIT = 2**28
-"""The same of traced programs."""
-TRACED = "traced"
-SUFFIX = ".program"
+"""Bytes of what JAX keeps, compiled programs; what was used least recently goes first."""
+OWN_LIMIT = 2**28
+"""The same of what jmbs keeps: what its programs are before JAX compiles them."""
+OWN = "jmbs"
 
-_traced: list[Path] = []
+_folders: list[Path] = []
 
 
 def default_cache() -> Path:
@@ -29,19 +28,19 @@ def default_cache() -> Path:
 
 
 def use_cache(folder: str | Path | None = None) -> Path:
-    """Keeps what JAX compiles from now on, and what jmbs traces, and takes what was kept before. It changes JAX's
-    configuration for the whole process.
+    """Keeps what JAX compiles from now on, what jmbs traces and what NVRTC makes of it, and takes what was kept before.
+    It changes JAX's configuration for the whole process.
 
     **Arguments:** `folder`: where; the default is jmbs's own among the user's caches. It holds up to 1 GiB of compiled
-    programs and 256 MiB of traced ones; what was used least recently goes first. Programs of other versions, machines
-    and XLA options are told apart. Only a folder that nobody else can write to is safe: what is in it is run.
+    programs and 256 MiB of others; what was used least recently goes first. Programs of other versions, machines and
+    XLA options are told apart. Only a folder that nobody else can write to is safe: what is in it is run.
 
     Raises `ModelError` where no folder can be made. Returns the folder.
     """
     folder = default_cache() if folder is None else Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / TRACED).mkdir(exist_ok=True)
+        (folder / OWN).mkdir(exist_ok=True)
     except (OSError, ValueError) as error:
         raise ModelError(str(folder), reason(error), "a folder for compiled programs") from error
     reset_cache()  # else JAX stays with the folder that it has used
@@ -49,19 +48,19 @@ def use_cache(folder: str | Path | None = None) -> Path:
     jax.config.update("jax_compilation_cache_max_size", LIMIT)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    _traced[:] = [folder / TRACED]
+    _folders[:] = [folder / OWN]
     return folder
 
 
-def keeps_traced() -> bool:
-    """Whether traced programs are kept: while JAX keeps what it compiles in the folder of `use_cache`."""
+def keeps_programs() -> bool:
+    """Whether jmbs keeps what it makes: while JAX keeps what it compiles in the folder of `use_cache`."""
     folder = jax.config.values["jax_compilation_cache_dir"]
-    return _traced == [Path(folder or "", TRACED)] and jax.config.values["jax_enable_compilation_cache"]
+    return _folders == [Path(folder or "", OWN)] and jax.config.values["jax_enable_compilation_cache"]
 
 
-def traced_program(key: str) -> bytes | None:
-    """What was kept under a key, None if nothing was."""
-    file = _traced[0] / f"{key}{SUFFIX}"
+def kept(name: str) -> bytes | None:
+    """What was kept under a file's name, None if nothing was."""
+    file = _folders[0] / name
     try:
         data = read_bytes(file)
         os.utime(file)  # it was used
@@ -70,24 +69,24 @@ def traced_program(key: str) -> bytes | None:
     return data
 
 
-def keep_traced(key: str, data: bytes) -> None:
-    """Keeps a traced program, and makes room for it; where the folder cannot be written to, it does without."""
+def keep(name: str, data: bytes) -> None:
+    """Keeps data, and makes room for them; where the folder cannot be written to, it does without."""
     with contextlib.suppress(OSError):
-        with replacing(_traced[0] / f"{key}{SUFFIX}") as partial:
+        with replacing(_folders[0] / name) as partial:
             partial.write_bytes(data)
-        remove_stale(_traced[0])
-        _make_room(_traced[0], TRACED_LIMIT)
+        remove_stale(_folders[0])
+        _make_room(_folders[0], OWN_LIMIT)
 
 
-def forget_traced(key: str) -> None:
+def forget(name: str) -> None:
     """Removes what cannot be read."""
     with contextlib.suppress(OSError):
-        (_traced[0] / f"{key}{SUFFIX}").unlink()
+        (_folders[0] / name).unlink()
 
 
 def _make_room(folder: Path, limit: int) -> None:
     """Removes what was used least recently until the rest is not larger than the limit."""
-    files = [(path.stat(), path) for path in folder.glob(f"*{SUFFIX}")]
+    files = [(path.stat(), path) for path in folder.iterdir()]
     size = sum(status.st_size for status, _ in files)
     for status, path in sorted(files, key=lambda entry: entry[0].st_mtime):
         if size <= limit:
