@@ -63,11 +63,16 @@ def as_one_program(function: Callable) -> Callable:
 def _with_options(function: Callable, options: Callable[[], Options]) -> Callable:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if not keeps_programs() or is_traced((args, jnp.zeros(()))):
+        if not _keeps() or is_traced((args, jnp.zeros(()))):
             return _jitted(function, options())(*args)
         return _kept(function, options(), args)
 
     return call
+
+
+def _keeps() -> bool:
+    """Not where a device other than JAX's own choice was asked for: a program is exported for one platform."""
+    return keeps_programs() and jax.config.values["jax_default_device"] is None
 
 
 @functools.cache
@@ -83,7 +88,7 @@ _programs: dict[Hashable, Callable] = {}
 
 def _kept(function: Callable, options: Options, args: tuple) -> Any:
     leaves, structure = jax.tree.flatten(args)
-    if any(isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1 for leaf in leaves):
+    if not all(map(_at_home, leaves)):
         return _jitted(function, options)(*args)
     kinds = tuple(jax.typeof(leaf) if _is_array(leaf) else leaf for leaf in leaves)
     signature = (function, options, structure, kinds, settings(), fuses())
@@ -151,13 +156,19 @@ def _traced(function: Callable, args: tuple, key: str) -> tuple[jax.export.Expor
     try:
         exported = jax.export.export(jax.jit(flat), disabled_checks=allowed)(*jax.tree.leaves(shapes))
         data = pickle.dumps((bytes(exported.serialize()), frames[-1]))
-    except (NotImplementedError, pickle.PicklingError) as error:  # calls back to Python, or holds its code
+    except Exception as error:  # calls back to Python, say; where it is the function's own, the plain call has it again
         logger.debug("%s is traced in every process: %s", function.__qualname__, error)
         return None
     if exported.nr_devices > 1:
         return None
     keep(f"{key}{SUFFIX}", data)
     return exported, frames[-1]
+
+
+def _at_home(leaf: Any) -> bool:
+    """Whether a leaf lies on one device of the kind that programs are exported for."""
+    devices = leaf.devices() if isinstance(leaf, jax.Array) else ()
+    return len(devices) <= 1 and all(device.platform == jax.default_backend() for device in devices)
 
 
 def _is_array(leaf: Any) -> bool:

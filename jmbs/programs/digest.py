@@ -7,6 +7,7 @@ import enum
 import functools
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FunctionType
@@ -105,13 +106,21 @@ class _Digest:
             case functools.partial():
                 yield from map(self.of, (value.func, value.args, value.keywords))
             case FunctionType():
-                if value.__closure__ or "<" in value.__qualname__:
+                if value.__closure__ or not _is_of_module(value):
                     raise UnknownCode(f"the function {value.__qualname__}")
                 yield _name(value).encode()
             case _ if dataclasses.is_dataclass(value):
                 yield from (self.of((f.name, getattr(value, f.name, None))) for f in dataclasses.fields(value))
             case _:
                 raise UnknownCode(f"an object of type {type(value).__qualname__}")
+
+
+def _is_of_module(function: FunctionType) -> bool:
+    """Whether it is what its module calls by its name, there perhaps decorated."""
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function or getattr(found, "__wrapped__", None) is function
 
 
 def _name(code: type | FunctionType) -> str:

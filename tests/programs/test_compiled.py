@@ -99,6 +99,21 @@ def test_code_of_the_users_is_traced_in_every_process(kept, traced):
     assert not traced and not list(kept.iterdir())
 
 
+def test_what_cannot_be_exported_is_traced_as_ever(kept, traced, monkeypatch):
+    def refuse(*args, **options):
+        raise ValueError("no such custom call")
+
+    monkeypatch.setattr(jax.export, "export", refuse)
+    np.testing.assert_array_equal(lengths(X), jax.jit(row_lengths)(X))
+    assert traced == ["row_lengths"] and not list(kept.iterdir())
+
+
+def test_another_device_than_jax_would_take_is_left_to_jax(kept, traced):
+    with jax.default_device(jax.devices("cpu")[0]):
+        np.testing.assert_array_equal(lengths(X), jax.jit(row_lengths)(X))
+    assert not traced
+
+
 def test_another_version_is_another_program(kept, traced, monkeypatch):
     lengths(X)
     another_process()

@@ -55,12 +55,20 @@ def test_digests_are_the_same_in_another_process():
     assert found == [of_installation(), digest_of({"c", "b", "a"}, {"x": np.arange(3)}, row_lengths)]
 
 
+@functools.wraps(row_lengths)
+def disguised(x):
+    """A function of the user's that says it is another."""
+    return 2 * row_lengths(x)
+
+
 @dataclasses.dataclass
 class Own:
     value: float
 
 
-@pytest.mark.parametrize("value", [Own(1.0), Own, program, lambda x: x, (1, [Own(2.0)]), object(), np.array([None])])
+@pytest.mark.parametrize(
+    "value", [Own(1.0), Own, program, disguised, lambda x: x, (1, [Own(2.0)]), object(), np.array([None])]
+)
 def test_what_may_be_other_code_in_another_process_has_none(value):
     with pytest.raises(UnknownCode):
         digest_of(value)
