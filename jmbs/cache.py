@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from pathlib import Path
 
@@ -18,6 +19,8 @@ LIMIT = 2**30
 OWN_LIMIT = 2**28
 """The same of what jmbs keeps: what its programs are before JAX compiles them."""
 OWN = "jmbs"
+CHECKSUM = 32
+"""Bytes in front of what is kept: one that was damaged might be a program, but another."""
 
 _folders: list[Path] = []
 
@@ -40,7 +43,8 @@ def use_cache(folder: str | Path | None = None) -> Path:
     folder = default_cache() if folder is None else Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / OWN).mkdir(exist_ok=True)
+        with contextlib.suppress(OSError):  # JAX alone can read such a folder
+            (folder / OWN).mkdir(exist_ok=True)
     except (OSError, ValueError) as error:
         raise ModelError(str(folder), reason(error), "a folder for compiled programs") from error
     reset_cache()  # else JAX stays with the folder that it has used
@@ -62,18 +66,23 @@ def kept(name: str) -> bytes | None:
     """What was kept under a file's name, None if nothing was."""
     file = _folders[0] / name
     try:
-        data = read_bytes(file)
-        os.utime(file)  # it was used
+        content = read_bytes(file)
     except OSError:
         return None
-    return data
+    with contextlib.suppress(OSError):
+        os.utime(file)  # it was used
+    checksum, data = content[:CHECKSUM], content[CHECKSUM:]
+    if hashlib.sha256(data).digest() == checksum:
+        return data
+    forget(name)
+    return None
 
 
 def keep(name: str, data: bytes) -> None:
     """Keeps data, and makes room for them; where the folder cannot be written to, it does without."""
     with contextlib.suppress(OSError):
         with replacing(_folders[0] / name) as partial:
-            partial.write_bytes(data)
+            partial.write_bytes(hashlib.sha256(data).digest() + data)
         remove_stale(_folders[0])
         _make_room(_folders[0], OWN_LIMIT)
 

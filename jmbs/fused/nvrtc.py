@@ -48,7 +48,7 @@ def ptx(source: str) -> str:
         raise NotCompiled("NVRTC is not installed; JAX's CUDA extra brings it")
     if not keeps_programs():
         return _compiled(nvrtc, source)
-    about = f"{_version(nvrtc)} {ARCHITECTURE} {OLDEST}\n{source}"
+    about = f"{nvrtc_version()} {ARCHITECTURE} {OLDEST}\n{source}"
     name = f"{hashlib.sha256(about.encode()).hexdigest()}.ptx"
     found = kept(name)
     if found is not None:
@@ -58,7 +58,11 @@ def ptx(source: str) -> str:
     return text
 
 
-def _version(nvrtc: ctypes.CDLL) -> str:
+def nvrtc_version() -> str | None:
+    """Major and minor, None where it is not installed."""
+    nvrtc = library()
+    if nvrtc is None:
+        return None
     major, minor = ctypes.c_int(), ctypes.c_int()
     _check(nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "version")
     return f"{major.value}.{minor.value}"

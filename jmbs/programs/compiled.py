@@ -3,6 +3,7 @@ where `use_cache` was called."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import pickle
@@ -13,12 +14,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 from jmbs.arrays import is_traced
 from jmbs.cache import forget, keep, keeps_programs, kept
 from jmbs.fusing import fuses
 from jmbs.jaxext import quick_options
-from jmbs.programs.digest import UnknownCode, digest_of, of_installation, settings
+from jmbs.programs.digest import digest_of, of_installation, settings
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".traced"
@@ -102,22 +106,24 @@ def _program(function: Callable, options: Options, args: tuple) -> Callable[[lis
     plain = _jitted(function, options)
     shapes = _shapes_for_arrays(args)
     try:
-        about = (options, settings(), fuses(), jax.default_backend(), jax.devices()[0].device_kind)
+        about = (options, settings(), _kernels(), jax.default_backend(), jax.devices()[0].device_kind)
         key = digest_of(of_installation(), function, about, shapes)
-    except UnknownCode as unknown:
+    except Exception as unknown:  # `UnknownCode`, and what objects of the user's may do when they are looked at
         logger.debug("%s is traced in every process: it depends on %s", function.__qualname__, unknown)
         return lambda leaves, args: plain(*args)
     traced = _read(key) or _traced(function, shapes, key)
     if traced is None:
         return lambda leaves, args: plain(*args)
     exported, frame = traced
+    places, structure = jax.tree.flatten(frame)
+    types = tuple(ShapedArray(p.shape, p.dtype, weak_type=p.weak_type) for p in places if _is_shape(p))
+    held = _Exported(exported, types)
 
     def called(*arrays: Any) -> Any:
-        return exported.call(*arrays)
+        return _call.bind(*arrays, held=held)
 
     called.__name__ = function.__name__
     jitted = jax.jit(called, compiler_options=dict(options) or None)
-    places, structure = jax.tree.flatten(frame)
 
     def run(leaves: list, args: tuple) -> Any:
         del args
@@ -125,6 +131,31 @@ def _program(function: Callable, options: Options, args: tuple) -> Callable[[lis
         return structure.unflatten([next(found) if _is_shape(place) else place for place in places])
 
     return run
+
+
+def _kernels() -> tuple[bool, str | None]:
+    """Whether calls are kernels of a CUDA device, and what would make these."""
+    if not fuses():
+        return False, None
+    from jmbs.fused import nvrtc_version
+
+    return True, nvrtc_version()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Exported:
+    program: jax.export.Exported
+    types: tuple[ShapedArray, ...]
+
+
+# `Exported.call` alone would commit its results to one device, so that they could not be spread over several, and
+# forget which of them are weakly typed.
+_call = Primitive("exported")
+_call.multiple_results = True
+_call.def_abstract_eval(lambda *_, held: list(held.types))
+mlir.register_lowering(
+    _call, mlir.lower_fun(lambda *arrays, held: list(held.program.call(*arrays)), multiple_results=True)
+)
 
 
 def _read(key: str) -> tuple[jax.export.Exported, Any] | None:

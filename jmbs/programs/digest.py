@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import jax
@@ -20,7 +20,23 @@ from jmbs.jaxext import version
 
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax", "optax")
 """Whose code a program may come from beside jmbs's own and Python's; each has a version."""
-KNOWN = frozenset((*PACKAGES, "jmbs", "builtins", "collections", "functools", "operator", "types"))
+KNOWN = frozenset((*PACKAGES, "jmbs", "functools"))
+BUILTIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    slice,
+    tuple,
+    list,
+    dict,
+    set,
+    frozenset,
+    MappingProxyType,
+)
 UNREAD = (
     "jax_compilation_cache",
     "jax_persistent_cache",
@@ -45,18 +61,25 @@ def digest_of(*values: Any) -> str:
     return _Digest({}).of(values).hex()
 
 
-@functools.cache
 def of_installation() -> str:
-    """Of the code that programs come from."""
-    return digest_of(tuple((name, version(name)) for name in PACKAGES), tuple(_own_files()))
+    """Of the code that programs come from. Raises `UnknownCode` where files are not those that were imported."""
+    if _own_files() != IMPORTED:
+        raise UnknownCode("files of jmbs that were changed since it was imported")
+    return _of_packages()
 
 
-def _own_files() -> Iterator[tuple[str, int, int]]:
+@functools.cache
+def _of_packages() -> str:
+    return digest_of(tuple((name, version(name)) for name in PACKAGES), IMPORTED)
+
+
+def _own_files() -> tuple[tuple[str, int, int], ...]:
     """jmbs's modules; a file that was changed has another time or size."""
-    root = Path(__file__).parents[1]
-    for file in sorted(root.rglob("*.py")):
-        status = file.stat()
-        yield str(file.relative_to(root)), status.st_size, status.st_mtime_ns
+    status = [(file, file.stat()) for file in sorted(Path(__file__).parents[1].rglob("*.py"))]
+    return tuple((str(file), of.st_size, of.st_mtime_ns) for file, of in status)
+
+
+IMPORTED = _own_files()
 
 
 def settings() -> tuple[tuple[str, str], ...]:
@@ -79,7 +102,8 @@ class _Digest:
         return self.known[id(value)][1]
 
     def parts(self, value: Any) -> Iterator[bytes]:
-        yield _name(type(value)).encode()
+        kind = type(value)
+        yield (kind.__name__ if kind in (*BUILTIN, FunctionType, type) else _name(kind)).encode()
         match value:
             case None | bool() | int() | float() | complex() | str() | bytes() | np.dtype():
                 yield repr(value).encode()
@@ -88,7 +112,7 @@ class _Digest:
             case enum.Enum():
                 yield value.name.encode()
             case type():
-                yield _name(value).encode()
+                yield (value.__name__ if value in BUILTIN else _name(value)).encode()
             case np.ndarray() | np.generic() | jax.Array():
                 array = np.asarray(value)
                 if array.dtype.hasobject:
@@ -106,7 +130,7 @@ class _Digest:
             case functools.partial():
                 yield from map(self.of, (value.func, value.args, value.keywords))
             case FunctionType():
-                if value.__closure__ or not _is_of_module(value):
+                if value.__closure__:
                     raise UnknownCode(f"the function {value.__qualname__}")
                 yield _name(value).encode()
             case _ if dataclasses.is_dataclass(value):
@@ -115,16 +139,14 @@ class _Digest:
                 raise UnknownCode(f"an object of type {type(value).__qualname__}")
 
 
-def _is_of_module(function: FunctionType) -> bool:
-    """Whether it is what its module calls by its name, there perhaps decorated."""
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is function or getattr(found, "__wrapped__", None) is function
-
-
 def _name(code: type | FunctionType) -> str:
-    """Of a class or function, of code that is known."""
-    if code.__module__.partition(".")[0] not in KNOWN:
-        raise UnknownCode(f"{code.__module__}.{code.__qualname__}")
-    return f"{code.__module__}.{code.__qualname__}"
+    """Of a class or function, of code that is known: it is what its module calls so, a function there perhaps
+    decorated."""
+    name = f"{code.__module__}.{code.__qualname__}"
+    found: Any = sys.modules.get(code.__module__)
+    for part in code.__qualname__.split("."):
+        found = getattr(found, part, None)
+    decorated = isinstance(code, FunctionType) and getattr(found, "__wrapped__", None) is code
+    if name.partition(".")[0] not in KNOWN or not (found is code or decorated):
+        raise UnknownCode(name)
+    return name

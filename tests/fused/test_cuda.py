@@ -132,7 +132,7 @@ def test_ptx_is_kept_where_programs_are(monkeypatch, tmp_path):
     """Of each version of NVRTC its own."""
     compiled, version = [], ["13.0"]
     monkeypatch.setattr(nvrtc, "library", lambda: "NVRTC")
-    monkeypatch.setattr(nvrtc, "_version", lambda library: version[0])
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: version[0])
     monkeypatch.setattr(nvrtc, "_compiled", lambda library, source: compiled.append(source) or f"{source} in PTX")
 
     def ptx(source: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 import jmbs
 from jmbs import cache
 from jmbs.linear import row_lengths
-from jmbs.programs import cached_jit, compiled, quick_to_compile
+from jmbs.programs import cached_jit, compiled, digest, quick_to_compile
 
 X = jnp.linspace(0.1, 2.0, 64).reshape(16, 4)
 lengths, combined = cached_jit(row_lengths), cached_jit(eqx.combine)
@@ -99,6 +99,23 @@ def test_code_of_the_users_is_traced_in_every_process(kept, traced):
     assert not traced and not list(kept.iterdir())
 
 
+def test_results_belong_to_no_device_and_stay_weakly_typed(kept):
+    """So they can be spread over several devices, and take the type of what they are added to."""
+    scaled = cached_jit(eqx.combine)
+    weak = jnp.asarray(2.0) * 1.0
+    weak = jax.jit(lambda: 2.0 * 1.0)() if not weak.weak_type else weak
+    for _ in range(2):
+        result = scaled((weak, None), (None, X))[0]
+        assert result.weak_type and not result.committed
+        another_process()
+
+
+def test_files_that_changed_since_they_were_imported_keep_nothing(kept, traced, monkeypatch):
+    monkeypatch.setattr(digest, "IMPORTED", digest.IMPORTED[1:])
+    np.testing.assert_array_equal(lengths(X), jax.jit(row_lengths)(X))
+    assert not traced and not list(kept.iterdir())
+
+
 def test_what_cannot_be_exported_is_traced_as_ever(kept, traced, monkeypatch):
     def refuse(*args, **options):
         raise ValueError("no such custom call")
@@ -122,10 +139,11 @@ def test_another_version_is_another_program(kept, traced, monkeypatch):
     assert traced == ["row_lengths", "row_lengths"]
 
 
-def test_a_damaged_file_is_replaced(kept, traced):
+@pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: data[:-500] + b"?" + data[-499:]])
+def test_a_damaged_file_is_replaced(kept, traced, damage):
     expected = lengths(X)
     (file,) = kept.iterdir()
-    file.write_bytes(file.read_bytes()[:100])
+    file.write_bytes(damage(file.read_bytes()))
     another_process()
     np.testing.assert_array_equal(lengths(X), expected)
     another_process()
@@ -134,7 +152,7 @@ def test_a_damaged_file_is_replaced(kept, traced):
 
 
 def test_what_was_used_least_recently_goes_first(kept, monkeypatch):
-    monkeypatch.setattr(cache, "OWN_LIMIT", 250)
+    monkeypatch.setattr(cache, "OWN_LIMIT", 2 * (100 + cache.CHECKSUM))
     for age, name in enumerate("ab"):
         cache.keep(name, bytes(100))
         os.utime(kept / name, (age, age))

