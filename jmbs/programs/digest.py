@@ -21,30 +21,9 @@ from jmbs.jaxext import version
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax", "optax")
 """Whose code a program may come from beside jmbs's own and Python's; each has a version."""
 KNOWN = frozenset((*PACKAGES, "jmbs", "functools"))
-BUILTIN = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    slice,
-    tuple,
-    list,
-    dict,
-    set,
-    frozenset,
-    MappingProxyType,
-)
-UNREAD = (
-    "jax_compilation_cache",
-    "jax_persistent_cache",
-    "jax_log",
-    "jax_transfer_guard",
-    "jax_dump_ir",
-    "jax_debug_log",
-)
+COLLECTIONS = (tuple, list, dict, set, frozenset, MappingProxyType)
+BUILTIN = (type(None), bool, int, float, complex, str, bytes, slice, *COLLECTIONS)
+UNREAD = ("jax_compilation_cache", "jax_persistent_cache", "jax_log", "jax_transfer_guard", "jax_dump_ir")
 """Beginnings of names of JAX's settings that no program depends on."""
 SWITCHES = ("JMBS_", "XLA_FLAGS")
 """Beginnings of names of variables of the environment that programs depend on."""
