@@ -33,6 +33,7 @@ from experiments.arm_payload.run import (
 NAMES = (f"{INERTIAL}[0]", *FRICTION)
 NUISANCE = 9
 """Unknowns of the payload that are fitted too: its first moments and its inertia about the flange."""
+UNKNOWNS = 1 + NUISANCE + 2 * len(JOINTS)
 STEP = 1e-5
 
 
@@ -48,7 +49,7 @@ def main(out: Path = HERE) -> dict[str, dict[str, float]]:
     for repeat in range(coverage["repeats"]):
         pulls = [pull @ _noise(100 + repeat, number, samples) for number, (_, pull) in enumerate(parts)]
         z.append(np.linalg.solve(information, sum(pulls)) / deviations)
-    of_interest = [0, *range(1 + NUISANCE, len(deviations))]
+    of_interest = [0, *range(1 + NUISANCE, UNKNOWNS)]
     table: dict[str, dict[str, float]] = {}
     for name, deviation, values in zip(NAMES, deviations[of_interest], np.array(z).T[of_interest], strict=True):
         fitted = np.array(coverage["z"][name])
@@ -79,7 +80,7 @@ def _slopes(chain: list[Link], ts: np.ndarray, number: int) -> np.ndarray:
         tau = torques(_changed(chain, arm), q, v, dv, REGULARISATION)
         return np.hstack([q / ANGLE_NOISE, tau / np.asarray(TORQUE_NOISE)]).ravel()
 
-    motion, still = coefficients.ravel(), np.zeros(1 + NUISANCE + 2 * len(JOINTS))
+    motion, still = coefficients.ravel(), np.zeros(UNKNOWNS)
     by_arm = _by_each(lambda arm: signals(arm, motion), still)
     return np.hstack([by_arm, _by_each(lambda motion: signals(still, motion), motion)])
 
@@ -111,8 +112,7 @@ def _steiner(r: np.ndarray) -> np.ndarray:
 
 def _without_motion(slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The information on the arm's unknowns with the motion's eliminated; and what noise pulls on them."""
-    count = 1 + NUISANCE + 2 * len(JOINTS)
-    own, motion = slopes[:, :count], slopes[:, count:]
+    own, motion = slopes[:, :UNKNOWNS], slopes[:, UNKNOWNS:]
     rest = own - motion @ np.linalg.lstsq(motion, own, rcond=None)[0]
     return rest.T @ rest, rest.T
 

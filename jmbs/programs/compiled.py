@@ -40,7 +40,10 @@ def cached_jit(function: Callable) -> Callable:
 
 def quick_to_compile(function: Callable | None = None, *, repeated: bool = False) -> Callable:
     """`cached_jit` for programs that run for a moment: on a CPU they take a third to half of the time to compile, and
-    two to four times as long to run. Not to be called under `jax.jit`, where JAX refuses a compiler's options.
+    two to four times as long to run. Under transformations, where JAX refuses a compiler's options, it is
+    `eqx.filter_jit`.
+
+    Outside of them it serves equations too, which JAX would take operation by operation: hundreds of programs.
 
     **Arguments:** `repeated`: a program that may run so often that its machine code is worth it; it is quick to compile
     too where `ask_for_quick_compiling` was called.
@@ -50,26 +53,12 @@ def quick_to_compile(function: Callable | None = None, *, repeated: bool = False
     return _with_options(function, lambda: quick_options(repeated))
 
 
-def as_one_program(function: Callable) -> Callable:
-    """A function that is compiled as a whole, also where it is called outside of `jit`.
-
-    Operation by operation, as JAX takes it there, a model's equations are hundreds of programs to compile.
-    """
-    alone, within = quick_to_compile(function), eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        return (within if is_traced((args, jnp.zeros(()))) else alone)(*args)
-
-    return call
-
-
 def _with_options(function: Callable, options: Callable[[], Options]) -> Callable:
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        if not _keeps() or is_traced((args, jnp.zeros(()))):
-            return _jitted(function, options())(*args)
-        return _kept(function, options(), args)
+        if is_traced((args, jnp.zeros(()))):
+            return _jitted(function, ())(*args)
+        return (_kept if _keeps() else _plain)(function, options(), args)
 
     return call
 
@@ -86,6 +75,10 @@ def _jitted(function: Callable, options: Options) -> Callable:
     return eqx.filter_jit(function, compiler_options=dict(options))  # pyright: ignore[reportCallIssue]
 
 
+def _plain(function: Callable, options: Options, args: tuple) -> Any:
+    return _jitted(function, options)(*args)
+
+
 _programs: dict[Hashable, Callable] = {}
 """Of this process, by all that they depend on."""
 
@@ -93,7 +86,7 @@ _programs: dict[Hashable, Callable] = {}
 def _kept(function: Callable, options: Options, args: tuple) -> Any:
     leaves, structure = jax.tree.flatten(args)
     if not all(map(_at_home, leaves)):
-        return _jitted(function, options)(*args)
+        return _plain(function, options, args)
     kinds = tuple(jax.typeof(leaf) if _is_array(leaf) else leaf for leaf in leaves)
     signature = (function, options, structure, kinds, settings(), fuses())
     if signature not in _programs:
@@ -103,17 +96,17 @@ def _kept(function: Callable, options: Options, args: tuple) -> Any:
 
 def _program(function: Callable, options: Options, args: tuple) -> Callable[[list, tuple], Any]:
     """A program for such arguments: of their leaves, and of the arguments themselves."""
-    plain = _jitted(function, options)
+    plain = functools.partial(_plain, function, options)
     shapes = _shapes_for_arrays(args)
     try:
         about = (options, settings(), _kernels(), jax.default_backend(), jax.devices()[0].device_kind)
         key = digest_of(of_installation(), function, about, shapes)
     except Exception as unknown:  # `UnknownCode`, and what objects of the user's may do when they are looked at
         logger.debug("%s is traced in every process: it depends on %s", function.__qualname__, unknown)
-        return lambda leaves, args: plain(*args)
+        return lambda leaves, args: plain(args)
     traced = _read(key) or _traced(function, shapes, key)
     if traced is None:
-        return lambda leaves, args: plain(*args)
+        return lambda leaves, args: plain(args)
     exported, frame = traced
     places, structure = jax.tree.flatten(frame)
     types = tuple(ShapedArray(p.shape, p.dtype, weak_type=p.weak_type) for p in places if _is_shape(p))

@@ -27,7 +27,6 @@ UNREAD = ("jax_compilation_cache", "jax_persistent_cache", "jax_log", "jax_trans
 """Beginnings of names of JAX's settings that no program depends on."""
 SWITCHES = ("JMBS_", "XLA_FLAGS")
 """Beginnings of names of variables of the environment that programs depend on."""
-STRUCT = jax.ShapeDtypeStruct
 
 
 class UnknownCode(Exception):
@@ -86,7 +85,7 @@ class _Digest:
         match value:
             case None | bool() | int() | float() | complex() | str() | bytes() | np.dtype():
                 yield repr(value).encode()
-            case STRUCT():
+            case jax.ShapeDtypeStruct():
                 yield repr((value.shape, str(value.dtype), value.weak_type)).encode()
             case enum.Enum():
                 yield value.name.encode()
@@ -115,7 +114,7 @@ class _Digest:
             case _ if dataclasses.is_dataclass(value):
                 yield from (self.of((f.name, getattr(value, f.name, None))) for f in dataclasses.fields(value))
             case _:
-                raise UnknownCode(f"an object of type {type(value).__qualname__}")
+                raise UnknownCode(f"an object of type {kind.__qualname__}")
 
 
 def _name(code: type | FunctionType) -> str:

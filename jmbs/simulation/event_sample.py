@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jmbs.programs import as_one_program
+from jmbs.programs import quick_to_compile
 from jmbs.simulation.status import Status
 from jmbs.solvers import Event
 
@@ -33,7 +33,7 @@ def entries_of_event(event: Event, status: Status, lead: int) -> dict[str, Array
     }
 
 
-@as_one_program
+@quick_to_compile
 def sample(trajectory: Trajectory, row: Int[Array, "*batch"]) -> Trajectory:
     """One sample of a trajectory or of each in a batch, without the axis of time; NaN where `row` is negative."""
     shape = trajectory.ts.shape

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
-from jmbs.programs import as_one_program
+from jmbs.programs import quick_to_compile
 from jmbs.rigid_body import inverse_dynamics, kinematics, mass_matrix, turned_inertias
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.formulation import TreeFormulation
@@ -45,7 +45,7 @@ def joint_space_mass_matrix(model: Model, state: State) -> Float[Array, "n n"]:
     return _mass_matrix(model.dae, _layout(model), state)
 
 
-@as_one_program
+@quick_to_compile
 def _mass_matrix(dae: ReferenceDAE, layout: Layout, state: State) -> Float[Array, "n n"]:
     tree, y = _tree_state(dae, layout, state)
     motion = kinematics(layout.tree, tree.links, tree.elements(y), y[-1][0], local=True)
@@ -62,7 +62,7 @@ def joint_space_inverse_dynamics(model: Model, t: Any, state: State, rates: Any)
     return _inverse_dynamics(model.dae, layout, jnp.asarray(t, model.dtype), state, rates)
 
 
-@as_one_program
+@quick_to_compile
 def _inverse_dynamics(dae: ReferenceDAE, layout: Layout, t: Array, state: State, rates: Array) -> Float[Array, " n"]:
     tree, y = _tree_state(dae, layout, state)
     forces, loads = tree.forces(t, y)
@@ -75,7 +75,7 @@ def joint_space_forward_dynamics(model: Model, t: Any, state: State) -> Float[Ar
     return _forward_dynamics(model.dae, _layout(model), jnp.asarray(t, model.dtype), state)
 
 
-@as_one_program
+@quick_to_compile
 def _forward_dynamics(dae: ReferenceDAE, layout: Layout, t: Array, state: State) -> Float[Array, " n"]:
     tree, y = _tree_state(dae, layout, state)
     return tree.rates(t, y).dv

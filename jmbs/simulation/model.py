@@ -15,7 +15,7 @@ from jmbs.arrays import is_traced
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
 from jmbs.library.mechanics import NamedParameter, SimulationSpec
-from jmbs.programs import as_one_program, quick_to_compile
+from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.instant import instant
@@ -197,10 +197,10 @@ def _efforts(dae: ReferenceDAE, t: Any, x: Any) -> Array:
 
 
 _assembled_differentiably = eqx.filter_jit(assemble)
-_balance = as_one_program(balance)
+_balance = quick_to_compile(balance)
 
 
-@as_one_program
+@quick_to_compile
 def _rates(dae: ReferenceDAE, t: Array, x: tuple[Array, ...], minimum_norm: bool) -> Rates:
     rates = dae.rates(t, x)
     if not minimum_norm:

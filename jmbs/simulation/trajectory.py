@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import JointCoordinates
-from jmbs.programs import as_one_program
+from jmbs.programs import quick_to_compile
 from jmbs.simulation.broken_laws import BrokenLaw, broken_laws
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.dataset import dataset_of
@@ -184,7 +184,7 @@ class Trajectory(eqx.Module):
         return broken_laws(self)
 
 
-@as_one_program
+@quick_to_compile
 def _picked(saved: State, axis: int, i: Int[Array, ""]) -> State:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[(slice(None),) * axis + (i,)], saved)
 

@@ -19,7 +19,7 @@ from jmbs.library.mechanics import checks, parts
 from jmbs.library.mechanics.joint import JointPotential, Offset, adjoint_matrix
 from jmbs.library.mechanics.values import TableSpec
 from jmbs.lie import SE3, tangent
-from jmbs.programs import as_one_program
+from jmbs.programs import quick_to_compile
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.mechanism import Mechanism
@@ -137,7 +137,7 @@ def _joint_forces(spec: JointSpec, motion, q) -> dict[str, np.ndarray]:
     return forces
 
 
-@as_one_program
+@quick_to_compile
 def _spring_force(potential: JointPotential, q: Array) -> Array:
     group = potential.group
     energy = lambda step: potential.energy({"q_r": q + group.lift(q, step)})  # noqa: E731
