@@ -13,6 +13,7 @@ from jmbs import Mechanism
 from jmbs.library.mechanics import motion_of
 from jmbs.library.mechanics.joint_specification import JOINT_DIMENSIONS
 from jmbs.library.mechanics.specification import JointSpec
+from jmbs.library.motor import dc_motor
 from jmbs.lie import SE3, pose, quaternion_to_rotation, rotation_to_quaternion
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -181,6 +182,17 @@ def with_rotors(mechanism: Mechanism, seed: int = 0, only: str = "") -> Mechanis
             armature = rng.uniform(0.1, 1.0, spec.dimension) * rng.integers(2, size=spec.dimension)
             armature[rng.integers(spec.dimension)] = rng.uniform(0.1, 1.0)
             mechanism.joints[name] = dataclasses.replace(spec, armature=armature)
+    return mechanism
+
+
+def with_motors(mechanism: Mechanism, only: str = "") -> Mechanism:
+    """The mechanism with motors, whose rotors have inertia, on joints of one freedom whose names begin with `only`."""
+    for i, name in enumerate(name for name, spec in mechanism.joints.items() if spec.dimension == 1):
+        if name.startswith(only):
+            mechanism.add_system(f"motor_{name}", dc_motor(1.0, 5e-3, 0.4, 0.3 + 0.2 * i))
+            mechanism.connect(f"shaft_{name}", [f"motor_{name}.shaft", f"{name}.p_r"])
+            mechanism.connect(f"supply_{name}", [f"motor_{name}.supply"], flow=3.0)
+            mechanism.set_initial(states={f"motor_{name}/i": 1.5 - i})
     return mechanism
 
 

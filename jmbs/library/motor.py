@@ -9,16 +9,11 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, System, lossy_system, power_port
 from jmbs.library.electric import FLUX_LINKAGE, ROOM_TEMPERATURE, Inductor, Resistor
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics import SHAFT, Rotor
 from jmbs.library.scalar import Scalar, scalar
-from jmbs.lie import Rn
-
-SHAFT = relative_momentum(Rn(1))
-"""The quantity of the actuation ports of revolute joints: its effort is the angular velocity, its flow a torque."""
 
 
 class MotorCoupling(eqx.Module):
@@ -41,27 +36,6 @@ class MotorCoupling(eqx.Module):
         k = jnp.asarray(self.torque_constant)
         zero = jnp.zeros_like(k)
         return jnp.stack([jnp.stack([zero, k]), jnp.stack([-k, zero])]), None
-
-
-class Rotor(eqx.Module):
-    """Kinetic energy `p^2 / (2 inertia)` of what turns with the shaft; port `shaft`, angular momentum, N m s.
-
-    **Arguments:** `inertia` kg m^2 about the shaft, positive.
-    """
-
-    inertia: Scalar = scalar("rotor/inertia", "kg m^2", positive=True)
-    lawful_by_construction: ClassVar[bool] = True
-
-    @property
-    def ports(self) -> Interface:
-        return {"shaft": power_port(SHAFT.space, SHAFT.name)}
-
-    def energy(self, x) -> Float[Array, ""]:
-        return 0.5 * x["shaft"][0] ** 2 / self.inertia
-
-    def state_from_effort(self, e) -> dict[str, Array]:
-        """The angular momentum at an angular velocity."""
-        return {"shaft": self.inertia * e["shaft"]}
 
 
 def dc_motor(

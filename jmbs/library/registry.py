@@ -12,7 +12,7 @@ SYSTEMS = {
     "inductor": "jmbs.library.electric:Inductor",
     "motor_coupling": "jmbs.library.motor:MotorCoupling",
     "resistor": "jmbs.library.electric:Resistor",
-    "rotor": "jmbs.library.motor:Rotor",
+    "rotor": "jmbs.library.mechanics:Rotor",
     "series_coupling": "jmbs.library.electric:series_coupling",
     "series_rlc": "jmbs.library.electric:series_rlc",
 }

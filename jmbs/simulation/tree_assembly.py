@@ -27,6 +27,8 @@ def is_open_tree(model: Model) -> bool:
     roots = _roots(layout)
     free = {name for body in roots for name in _junctions(model, body)}
     moving = {name for body in range(len(layout.tree.bodies)) for name in _junctions(model, body)} - free
+    if layout.rotors is not None:
+        moving |= {name for block, _ in layout.rotors.blocks for name in model.dae.plan.blocks[block].junctions}
     bodies = {layout.tree.bodies[body] for body in roots}
     return set(model.initial.get("bodies", {})) <= bodies and not moving & model.initial.get("states", {}).keys()
 

@@ -108,9 +108,8 @@ def given_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, "
 def direct_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
     """The same without those that act at the rates of loop joints."""
     layout = dae.layout
-    inside = layout.rate_slots >= dae.reference.plan.n_stored
     taken = [
-        (entries_at(o.flow, layout.rate_slots[inside]), np.flatnonzero(inside)),
+        (entries_at(o.flow, layout.rate_slots[layout.jointed]), np.flatnonzero(layout.jointed)),
         (entries_at(o.efforts, layout.spring_slots), layout.sprung),
     ]
     return forces - sums_of_parts(taken, len(forces), dae.dtype), direct_loads(dae, o)

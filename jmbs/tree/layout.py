@@ -62,6 +62,7 @@ class Layout:
       joint coordinates, whose rates velocities alone give.
     - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
       production of known friction, and the kept blocks' own rates.
+    - `jointed` (n_v,): whether a velocity is a joint's, and not a free body's.
     - `rotors`, None without any, and `friction` of tree joints; `driven`: the velocities that a drive acts on, by port,
       where these are the tree's.
       `production_source`: places of known and of other production.
@@ -94,6 +95,7 @@ class Layout:
     law_slots: np.ndarray
     own_slots: np.ndarray
     velocity_source: np.ndarray
+    jointed: np.ndarray
     rotors: Rotors | None
     friction: tuple[FrictionSource, ...]
     driven: dict[str, np.ndarray]
@@ -129,6 +131,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     momentum = [where(b.energy, "p") for b in bodies]
     body_slots = np.stack([plan.slots[plan.junction_of[b.energy, "p"]] for b in bodies])
     rate_slots = _rate_slots(plan, joints, body_slots)
+    jointed = np.isin(rate_slots, body_slots, invert=True)
     sprung, spring_slots = _springs(plan, joints, start)
     lawful = np.array([i for i, b in enumerate(bodies) if b.lawful], dtype=int)
     law_slots = [plan.slots[plan.junction_of[bodies[i].potential, "q"]] for i in lawful]
@@ -166,6 +169,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         law_slots=np.array(law_slots, dtype=int).reshape(-1, 6),
         own_slots=_own_slots(plan, bodies, on),
         velocity_source=_velocity_source(plan, joints, start, freedom, kept_slots, blocks, entropies, n),
+        jointed=jointed,
         rotors=rotors,
         friction=friction,
         driven=_driven(plan, rate_slots),
@@ -180,7 +184,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         free_slots=free_slots,
         other_rows=other_rows,
         general_rows=general_rows,
-        rows=row_plan(plan, tree, loops, body_slots, rate_slots, general_rows, dense),
+        rows=row_plan(plan, tree, loops, body_slots, rate_slots, jointed, general_rows, dense),
         only_loops=alone,
         gears_alone=gear_rows(flat, plan, recognised, rate_slots, other_rows, others, kept),
         loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, others, kept_slots),

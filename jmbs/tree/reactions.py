@@ -169,7 +169,7 @@ def _whole(dae: TreeDAE, reaction: Array, multipliers: Array, dv: Array) -> Floa
     multipliers, rotors = multipliers.at[dae.layout.reactions].set(reaction), dae.layout.rotors
     if rotors is None:
         return multipliers
-    return multipliers.at[rotors.rows].set(dae.links.rotor_momentum(dv)[rotors.velocities])
+    return multipliers.at[rotors.rows].set(dae.links.rotor_momentum(dv)[rotors.bound])
 
 
 def _constraint_loads(dae: TreeDAE, geometry: Geometry, multipliers: Array) -> Float[Array, "bodies 6"]:

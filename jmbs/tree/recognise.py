@@ -8,7 +8,7 @@ of bodies or on their momenta beside those of rigid bodies, there is no tree for
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from jmbs.ephs import Environment, FlatSystem, Junctions, Role, follows, role
 from jmbs.errors import ModelError
@@ -26,6 +26,7 @@ from jmbs.library.mechanics import (
     NoPotential,
     PotentialKineticCoupling,
     ReducedKineticEnergy,
+    Rotor,
     RotorInertia,
     RotorRate,
     ViscousFriction,
@@ -58,11 +59,18 @@ class BodyParts:
 
 @dataclasses.dataclass(frozen=True)
 class RotorParts:
-    """Paths of a rotor's `inertia` and `rate`, and the joint's `coordinates` that have one."""
+    """Paths of a rotor's `inertia`, whose momentum is its port `momentum`, and of the `rate` that turns it, None where
+    the joint's rate is its own effort; the joint's `coordinates` that have one."""
 
     inertia: str
-    rate: str
+    momentum: str
+    rate: str | None
     coordinates: tuple[int, ...]
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What the tree takes over."""
+        return (self.inertia,) if self.rate is None else (self.inertia, self.rate)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +79,7 @@ class JointParts:
 
     `friction` heats the environment; `empty` is the place of a spring that is not there; None where something else
     stands, which the reference semantics evaluates. `driven`: its velocity is prescribed or somebody else's state, so
-    the joint cannot be in the tree. `rotor`: what turns with it, None without.
+    the joint cannot be in the tree, unless that is the state of its `rotor`: what turns with it, None without.
     """
 
     constraint: str
@@ -106,7 +114,8 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     """The bodies, joints and spanning tree of a system, or why there is no tree formulation of it.
 
     **Arguments:** `cut`: joints (by the path of their box) that shall close loops. Joints with rotors come first into
-    the tree; beside that it has the least freedom that is possible, so that loops are closed with few constraints.
+    the tree, those with a motor's only if the tree takes over the rotors of all of them; beside that it has the least
+    freedom that is possible, so that loops are closed with few constraints.
     Raises `ModelError` for a cut that is no joint.
     """
     at = Junctions(flat)
@@ -133,22 +142,32 @@ def recognise(flat: FlatSystem, cut: Collection[str] = ()) -> Recognised | str:
     for name in cut:
         if name not in names:
             raise ModelError("simulation/cut_joints", repr(name), f"joints among {', '.join(sorted(names))}")
-    never = {names[name] for name in cut} | {i for i, j in enumerate(joints) if j.driven}
-    weights = [j.freedom if j.rotor is not None else j.freedom + _MOST_FREEDOM + 1 for j in joints]
-    tree = spanning_tree(len(bodies), [j.ends for j in joints], weights, never)
-    inside = [joints[e].paths for e in tree.edge if e >= 0]
-    turning = _known_rotors(at, [joints[e].rotor for e in tree.edge if e >= 0])
-    known = frozenset(p for paths in (*inside, *(b.known for b in bodies), turning) for p in paths)
+    never = {names[name] for name in cut} | {i for i, j in enumerate(joints) if j.driven and j.rotor is None}
+    while True:
+        tree = _tree(bodies, joints, never)
+        inside = [joints[e] for e in tree.edge if e >= 0]
+        turning = frozenset(_known_rotors(at, [j.rotor for j in inside]))
+        not_its_own = {e for e in tree.edge if e >= 0 and joints[e].driven and joints[e].rotor.inertia not in turning}
+        if not not_its_own:
+            break
+        never |= not_its_own
+    known = turning.union(*(j.paths for j in inside), *(b.known for b in bodies))
     return Recognised(tuple(bodies), tuple(joints), tree, known)
+
+
+def _tree(bodies: Sequence[BodyParts], joints: Sequence[JointParts], never: Collection[int]) -> SpanningTree:
+    """With joints that have rotors before others, and those of little freedom before others."""
+    weights = [j.freedom if j.rotor is not None else j.freedom + _MOST_FREEDOM + 1 for j in joints]
+    return spanning_tree(len(bodies), [j.ends for j in joints], weights, never)
 
 
 def _known_rotors(at: Junctions, inside: Iterable[RotorParts | None]) -> list[str]:
     """The components of rotors whose momenta are states of nobody but rotors `inside` the tree."""
     rotors = {rotor.inertia: rotor for rotor in inside if rotor is not None}
-    quantity = {path: at.flat.components[path].ports["p"].quantity for path in rotors}
+    quantity = {path: at.flat.components[path].ports[rotor.momentum].quantity for path, rotor in rotors.items()}
     held = at.storing(set(quantity.values()))
     shared = {at.flat.components[path].ports[port].quantity for path, port in held if path not in rotors}
-    return [p for path, rotor in rotors.items() if quantity[path] not in shared for p in (path, rotor.rate)]
+    return [p for path, rotor in rotors.items() if quantity[path] not in shared for p in rotor.known]
 
 
 def _body(at: Junctions, path: str) -> BodyParts | str | None:
@@ -185,7 +204,7 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
         return None
     offsets, ends = found
     prescribed = any(hasattr(at.flat.drives.get(port), "effort") for port in at.outer[rate])
-    stored = any(role(at.flat.components[p]) is Role.STORAGE for p, _ in at.ports[rate])
+    storing = [p for p, _ in at.ports[rate] if role(at.flat.components[p]) is Role.STORAGE]
     friction = at.only(rate, (Friction, LawFriction, ViscousFriction))
     if friction is not None and at.only(at.name[friction[0], "s"], Environment) is None:
         friction = None
@@ -201,16 +220,19 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
         None if empty is None else empty[0],
         ends,
         constraint.motion.group.dim,
-        prescribed or stored,
-        _rotor(at, rate),
+        prescribed or bool(storing),
+        None if prescribed else _rotor(at, rate, storing),
     )
 
 
-def _rotor(at: Junctions, rate: str) -> RotorParts | None:
-    found = at.only(rate, RotorRate)
+def _rotor(at: Junctions, rate: str, storing: Sequence[str]) -> RotorParts | None:
+    """**Arguments:** `storing`: whose state the joint's rate is."""
+    found, own = at.only(rate, RotorRate), at.only(rate, Rotor)
+    if storing:
+        return RotorParts(*own, None, (0,)) if own is not None and [own[0]] == storing and found is None else None
     if found is None:
         return None
     junction = at.name[found[0], "p"]
     inertia, coordinates = at.only(junction, RotorInertia), at.flat.components[found[0]].coordinates
     alone = len(at.ports[junction]) == 2 and not at.outer[junction]
-    return RotorParts(inertia[0], found[0], coordinates) if inertia is not None and alone else None
+    return RotorParts(*inertia, found[0], coordinates) if inertia is not None and alone else None

@@ -19,13 +19,15 @@ from jmbs.tree.segments import Segment, segments
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rotors:
     """**Arguments:** `inertias`: where their parameters are; by rotor, in that order, `velocities`: which velocity of
-    the tree turns it, `slots`: its effort in the reference numbering, and `rows`: the constraint that says so; `blocks`
-    of the reference state that hold their momenta, each with the velocities `(n, m)` of its entries."""
+    the tree turns it, and `slots`: its effort in the reference numbering; `rows`: the constraints that say so where the
+    joint's rate is not that effort, for the velocities `bound`; `blocks` of the reference state that hold their
+    momenta, each with the velocities `(n, m)` of its entries."""
 
     inertias: tuple[Segment, ...]
     velocities: np.ndarray
     slots: np.ndarray
     rows: np.ndarray
+    bound: np.ndarray
     blocks: tuple[tuple[int, np.ndarray], ...]
 
     def efforts(self, efforts: Array, v: Float[Array, " n_v"]) -> Array:
@@ -47,13 +49,15 @@ def known_rotors(plan: Plan, recognised: Recognised, joints: Sequence[JointParts
     if not found:
         return None
     velocities = [start[i] + np.array(rotor.coordinates) for i, rotor in found]
-    junctions = [plan.junction_of[rotor.inertia, "p"] for _, rotor in found]
-    members = [plan.member_of[rotor.rate] for _, rotor in found]
+    junctions = [plan.junction_of[rotor.inertia, rotor.momentum] for _, rotor in found]
+    bound = [(v, plan.member_of[r.rate]) for v, (_, r) in zip(velocities, found, strict=True) if r.rate is not None]
+    nothing = np.zeros(0, int)
     return Rotors(
         segments([plan.member_of[rotor.inertia] for _, rotor in found]),
         np.concatenate(velocities),
         np.concatenate([plan.slots[junction] for junction in junctions]),
-        np.concatenate([plan.batches[batch].multipliers[member] for batch, member in members]),
+        np.concatenate([nothing, *(plan.batches[batch].multipliers[member] for _, (batch, member) in bound)]),
+        np.concatenate([nothing, *(v for v, _ in bound)]),
         _blocks(plan, dict(zip(junctions, velocities, strict=True))),
     )
 

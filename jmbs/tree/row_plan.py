@@ -12,14 +12,13 @@ from jmbs.tree.loop_groups import LoopGroup
 
 
 def row_plan(
-    plan: Plan, tree: Tree, loops: tuple[LoopGroup, ...], body_slots, rate_slots, general_rows, dense: bool
+    plan: Plan, tree: Tree, loops: tuple[LoopGroup, ...], body_slots, rate_slots, jointed, general_rows, dense: bool
 ) -> RowPlan:
     """**Arguments:** slots of efforts of bodies and of velocities, and `general_rows`, in the reference numbering;
-    `dense`: something else than the tree couples rows."""
+    `jointed`: which velocities are joints'; `dense`: something else than the tree couples rows."""
     seen = plan.seen_by_rows[general_rows]
     general = seen[:, body_slots].any(axis=2) @ tree.moves
-    inside = rate_slots >= plan.n_stored
-    general[:, inside] |= seen[:, rate_slots[inside]]
+    general[:, jointed] |= seen[:, rate_slots[jointed]]
     moved = [np.any(tree.moving(group.bodies), axis=1) for group in loops]
     for group, moving in zip(loops, moved, strict=True):
         general |= seen[:, group.rates].any(axis=2) @ moving

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
-from mechanisms import n_four_bar, random_mechanism, with_rotors
+from mechanisms import n_four_bar, random_mechanism, with_motors, with_rotors
 from quick import quick_jit
 
 import jmbs
@@ -32,7 +32,7 @@ slow = pytest.mark.slow
 TREES = [pytest.param(*case, marks=slow) for case in ((1, 2), (1, 1), (2, 4), (3, 9), (4, 12))]
 LOOPS = [pytest.param(*case, marks=slow) for case in ((1, 2, 1), (5, 4, 1), (6, 6, 2))]
 MORE_GRADIENTS = (3, 5, 0, False), (5, 4, 1, False), (3, 5, 0, True), (5, 4, 1, True)
-GRADIENTS = [pytest.param(*case, marks=slow) for case in ((1, 2, 0, False), *MORE_GRADIENTS)]
+GRADIENTS = [pytest.param(*case, marks=slow) for case in ((1, 2, 0, False), (2, 4, 0, False), *MORE_GRADIENTS)]
 
 
 def agreement(mechanism: jmbs.Mechanism, loops: int, seed: int = 0) -> None:
@@ -186,6 +186,31 @@ def test_loops_with_rotors(only):
     jax.clear_caches()
 
 
+@pytest.mark.parametrize(
+    ("seed", "bodies", "loops", "only", "inside"),
+    [
+        (2, 4, 0, "", True),
+        pytest.param(9, 6, 1, "j", True, marks=slow),
+        pytest.param(9, 6, 1, "", False, marks=slow),
+    ],
+)
+def test_motors_on_joints(seed, bodies, loops, only, inside):
+    """Rotors of motors on joints of the tree are the tree's; where one is on a loop joint, all stay couplings."""
+    mechanism = with_motors(random_mechanism(seed, bodies, loops), only)
+    cut = [name for name in mechanism.joints if name.startswith("loop")]
+    mechanism.simulation = dataclasses.replace(mechanism.simulation, cut_joints=tuple(cut))
+    layout = mechanism.compile().tree
+    assert layout is not None and (layout.rotors is not None) == inside == (not layout.general_rows.size)
+    agreement(mechanism, loops, seed)
+    jax.clear_caches()
+
+
+def test_a_rotor_beside_an_armature_stays_a_coupling():
+    mechanism = with_motors(with_rotors(random_mechanism(2, 4), only="j2"), "j2")
+    layout = mechanism.compile().tree
+    assert layout is not None and layout.rotors is None and layout.general_rows.size
+
+
 class Loss(eqx.Module):
     """A user's loss along random directions of a port."""
 
@@ -259,9 +284,12 @@ def test_loops_in_single_precision():
 
 @pytest.mark.parametrize(("seed", "bodies", "loops", "rotors"), GRADIENTS)
 def test_gradients(seed, bodies, loops, rotors):
-    """Of the rates with respect to masses, inertias, friction, rotors and gravity, the bodies' velocities held."""
+    """Of the rates with respect to masses, inertias, friction, rotors and gravity, the bodies' velocities held.
+
+    Joints of one freedom have motors where none has an armature.
+    """
     mechanism = random_mechanism(seed, bodies, loops)
-    model = jmbs.compile(with_rotors(mechanism, seed, "j") if rotors else mechanism)
+    model = jmbs.compile(with_rotors(mechanism, seed, "j") if rotors else with_motors(mechanism, "j"))
     assert model.tree is not None
     x = to_internal(model.dae, model.initial_state())
     state = from_internal(model.dae, _moving(model.dae, x, seed) if loops else x)

@@ -118,7 +118,7 @@ from jmbs.library.mechanics.reduced_body import (
     reduced_momentum,
 )
 from jmbs.library.mechanics.relation_specification import RelationSpec
-from jmbs.library.mechanics.rotor import RotorInertia, RotorRate, rotor_momentum
+from jmbs.library.mechanics.rotor import SHAFT, Rotor, RotorInertia, RotorRate, rotor_momentum
 from jmbs.library.mechanics.rules import WEIGHTS, Rule
 from jmbs.library.mechanics.simulation_specification import count, refuse_steps, refuse_times
 from jmbs.library.mechanics.specification import JOINT_DIMENSIONS, JointSpec, SimulationSpec, TableSpec
@@ -137,6 +137,7 @@ __all__ = [
     "CONSTRAINT_KEYS",
     "JOINT_KEYS",
     "JOINT_TYPES",
+    "SHAFT",
     "dry_groups",
     "CONFIGURATION_RULES",
     "JOINT_DIMENSIONS",
@@ -189,6 +190,7 @@ __all__ = [
     "ReducedLiePoisson",
     "RelationSpec",
     "Roller",
+    "Rotor",
     "RotorInertia",
     "RotorRate",
     "Rule",

@@ -3,7 +3,8 @@
     p = a u_r,   H = 1/2 <p | p / a>,   pdot = the torque that the joint gives to its rotors
 
 There is one rotor per coordinate of inertia, which sees nothing but the rate of that coordinate: `diag(a)` joins the
-mass matrix, without gyroscopic terms, and no momentum of the bodies changes.
+mass matrix, without gyroscopic terms, and no momentum of the bodies changes. The rotor of a motor on the joint's shaft
+does the same; it has the joint's rate as its own effort.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from jaxtyping import Array, Float
 from jmbs.ephs import Interface, Quantity, power_port
 from jmbs.jaxext import entries_at
 from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.scalar import Scalar, scalar
 from jmbs.lie import AbstractGroup, Rn
+
+SHAFT = relative_momentum(Rn(1))
+"""The quantity of the actuation ports of revolute joints: its effort is the angular velocity, its flow a torque."""
 
 
 def rotor_momentum(size: int) -> Quantity:
@@ -76,3 +81,24 @@ class RotorRate(eqx.Module):
     def ratio(self, x) -> Float[Array, "m k"]:
         del x
         return jnp.asarray(np.eye(self.group.dim)[list(self.coordinates)])
+
+
+class Rotor(eqx.Module):
+    """Kinetic energy `p^2 / (2 inertia)` of what turns with the shaft; port `shaft`, angular momentum, N m s.
+
+    **Arguments:** `inertia` kg m^2 about the shaft, positive.
+    """
+
+    inertia: Scalar = scalar("rotor/inertia", "kg m^2", positive=True)
+    lawful_by_construction: ClassVar[bool] = True
+
+    @property
+    def ports(self) -> Interface:
+        return {"shaft": power_port(SHAFT.space, SHAFT.name)}
+
+    def energy(self, x) -> Float[Array, ""]:
+        return 0.5 * x["shaft"][0] ** 2 / self.inertia
+
+    def state_from_effort(self, e) -> dict[str, Array]:
+        """The angular momentum at an angular velocity."""
+        return {"shaft": self.inertia * e["shaft"]}
