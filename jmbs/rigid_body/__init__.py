@@ -9,6 +9,7 @@ from jmbs.rigid_body.implicit import Equations, solution
 from jmbs.rigid_body.joints import (
     Column,
     Frame,
+    FreeBodies,
     GeneralJoints,
     Joints,
     OneParameterJoints,
@@ -46,6 +47,7 @@ __all__ = [
     "Column",
     "Equations",
     "Frame",
+    "FreeBodies",
     "GeneralJoints",
     "Inputs",
     "JointGroup",

@@ -168,11 +168,14 @@ def motion_gradient(
     twist = _relative_twists(tree, at, weights)
     about_centre = lambda w: w if w[1] is None else (subtract(w[0], cross(r, w[1])), w[1])  # noqa: E731
     sums = Wrenches(*(about_centre(wrench) for wrench in paths.carried(wrenches)))
-    fields = evaluated_once(_by_fields, at.relative, body, mu, sums)
-    turning = fields.pose
-    if any(pull is not None or group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
-        turning = wrench_sum(turning, *_by_own(body.rotation, at.relative, twist, fields))
-    of_bodies = tree.by_velocity((turning, fields.velocity))
+    if not tree.forest.has_edges and all(pull is None for pull in at.pulls):
+        fields, (turning, by_twist) = None, evaluated_once(_by_fields_alone, body, sums)
+    else:
+        fields = evaluated_once(_by_fields, at.relative, body, mu, sums)
+        turning, by_twist = fields.pose, fields.velocity
+        if any(pull is not None or group.space.dim > 1 for group, pull in zip(tree.groups, at.pulls, strict=True)):
+            turning = wrench_sum(turning, *_by_own(body.rotation, at.relative, twist, fields))
+    of_bodies = tree.by_velocity((turning, by_twist))
     by_turning, by_v = (evaluated_once(power, at.kin.columns, wrench) for wrench in of_bodies)
     joints, by_q = [], []
     for group, pull, element, own in zip(tree.groups, at.pulls, at.elements, links.joints, strict=True):
@@ -276,6 +279,13 @@ def _by_fields(relative: RelativeMotion, body: Motion, mu: Column, sums: Wrenche
     own = times(body.rotation, relative.spin), times(body.rotation, relative.velocity)
     both = tuple(subtract(add(x, x), y) for x, y in zip(V, own, strict=True))
     return Fields(difference(N, pose), difference(E, crossed(both, H)), H, F)
+
+
+def _by_fields_alone(body: Motion, sums: Wrenches) -> tuple[Column, Column]:
+    """The fields of poses, with what `_by_own` adds, and of velocities, where no joint is before another."""
+    _, H, E, (couple, push) = sums
+    V = body.spin, body.velocity
+    return (couple, jax.tree.map(jnp.zeros_like, couple) if push is None else push), difference(E, crossed(V, H))
 
 
 def _by_own(rotation: Matrix, relative: RelativeMotion, twist: Column, fields: Fields) -> tuple[Column, ...]:

@@ -125,6 +125,23 @@ def _frame(pose: Float[Array, "n 12 *b"], components: bool) -> Frame:
     return entries[:9], entries[9:]
 
 
+class FreeBodies(eqx.Module):
+    """No joints: bodies' poses are the elements, and their velocities are the twists in their own axes."""
+
+    steady: ClassVar[bool] = True
+
+    def relative(
+        self, q: Array, u: list[Array], du: list[Array] | None, components: bool
+    ) -> tuple[RelativeMotion, tuple[Column, ...]]:
+        """Motion of the bodies, and their twists per velocity."""
+        vector = tuple if components else lambda x: jnp.stack(x, axis=1)
+        twist = lambda x: (vector(x[:3]), vector(x[3:]))  # noqa: E731
+        zero, one = jnp.zeros_like(u[0]), jnp.ones_like(u[0])
+        columns = tuple(twist([one if i == k else zero for i in range(6)]) for k in range(6))
+        rates = None if du is None else twist(du)
+        return RelativeMotion(*_frame(_flat(q), components), *twist(u), rates), columns
+
+
 class GeneralJoints(eqx.Module):
     """Joints by the motion that they declare, `q -> I(q)`, with its tangent.
 
@@ -189,7 +206,7 @@ class GeneralJoints(eqx.Module):
         return eqx.filter_vmap(lambda _, m, *rest: inner(m, *rest))(counter, self.motion, *values)
 
 
-Joints = OneParameterJoints | GeneralJoints
+Joints = OneParameterJoints | FreeBodies | GeneralJoints
 
 
 def _flat(poses: Float[Array, "n 3 4 *b"]) -> Float[Array, "n 12 *b"]:

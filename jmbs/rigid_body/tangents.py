@@ -94,6 +94,10 @@ def motion_change(
     velocities = (motion.spin, motion.velocity), motion.rates, (change.spin, change.velocity)
     more = None if fixed else change.rates
     own = once(_by_joints, above, body.rotation, body.position, turn, change.position, velocities, more)
+    if not tree.forest.has_edges:
+        # Bodies change as their joints do.
+        still = jax.tree.map(jnp.zeros_like, own.dU) if own.dT is None else own.dT
+        return MotionChange(kin, own.eta, own.dU, None if dv is None else still, d_columns)
     eta = paths.sums_by_doubling(own.eta)
     dU = once(lambda eta, own: total_twist(crossed_twists(eta, own.U), own.dU), eta, own)
     dV, (V, A) = paths.sums_by_doubling(dU), twists_about_origin(kin)

@@ -13,8 +13,8 @@ from jmbs.constraints import Split, split
 from jmbs.ephs import ReferenceDAE, follows
 from jmbs.jaxext import entries_at, sums_of_parts
 from jmbs.library.mechanics import BodyPotential, frame_at
-from jmbs.lie import SE3, Free, is_lower_pair
-from jmbs.rigid_body import GeneralJoints, Joints, Links, OneParameterJoints, basis
+from jmbs.lie import is_lower_pair
+from jmbs.rigid_body import FreeBodies, GeneralJoints, Joints, Links, OneParameterJoints, basis
 from jmbs.tree.layout import GroupSource, Layout
 from jmbs.tree.rotors import Rotors
 from jmbs.tree.segments import Segment
@@ -64,8 +64,7 @@ def splits_of(reference: ReferenceDAE, layout: Layout) -> tuple[Split | None, ..
 def _joints(reference: ReferenceDAE, source: GroupSource, n: int) -> Joints:
     dtype = reference.reference_temperature.dtype
     if not source.constraints:
-        identity = jnp.broadcast_to(SE3.identity(dtype), (n, 3, 4))
-        return GeneralJoints.of(Free(), identity, identity, False)
+        return FreeBodies()
     both = frames(reference, (*source.before, *source.after))
     before, after = both[:n], both[n:]
     if not source.one_parameter:
