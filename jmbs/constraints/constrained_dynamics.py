@@ -37,6 +37,7 @@ from jmbs.rigid_body import (
     Changes,
     Column,
     Equations,
+    Factor,
     Inputs,
     Links,
     Tree,
@@ -106,37 +107,45 @@ def constrained_dynamics(
     forces: Float[Array, " n_v"],
     closure: LoopInputs,
     loads: Float[Array, "bodies 6"] | None = None,
+    forward_only: bool = False,
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
-    """Rates of the velocities, and multipliers of the rows; `q`, `v`, `forces`, `loads` as in `forward_dynamics`."""
+    """Rates of the velocities, and multipliers of the rows; all but `closure` as in `forward_dynamics`."""
     n_v, inputs = constrained.tree.n_velocities, Inputs(links, q, v, forces, loads, closure)
-    equations = _equations(constrained, rates_residual, _value, rates_residual_change)
-    x = solution(equations, inputs, n_v + len(closure.drift))
+    equations = _equations(constrained, rates_residual, _system, rates_residual_change)
+    x = solution(equations, inputs, n_v + len(closure.drift), forward_only=forward_only)
     return x[:n_v], x[n_v:]
 
 
 def loop_impulse(
-    constrained: ConstrainedTree, links: Links, q: tuple[Array, ...], joints: LoopJoints, rows: Float[Array, " m"]
+    constrained: ConstrainedTree,
+    links: Links,
+    q: tuple[Array, ...],
+    joints: LoopJoints,
+    rows: Float[Array, " m"],
+    forward_only: bool = False,
 ) -> Float[Array, " n_v"]:
-    """The change of velocities nearest in the mass metric that takes a violation of the rows away."""
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away; `forward_only` as in
+    `forward_dynamics`."""
     tree = constrained.tree
     still = jnp.zeros(tree.n_velocities, rows.dtype)
     closure = LoopInputs(joints, jnp.zeros(len(constrained.loops.rates), rows.dtype), rows)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     inputs = Inputs(links.weightless, q, still, still, None, closure)
-    equations = _equations(constrained, impulse_residual, _impulse, impulse_residual_change)
-    return solution(equations, inputs, tree.n_velocities + len(rows))[: tree.n_velocities]
+    equations = _equations(constrained, impulse_residual, _impulse_system, impulse_residual_change)
+    return solution(equations, inputs, tree.n_velocities + len(rows), forward_only=forward_only)[: tree.n_velocities]
 
 
 def _equations(
-    constrained: ConstrainedTree, residual: Callable, value: Callable, residual_change: Callable
+    constrained: ConstrainedTree, residual: Callable, system: Callable, residual_change: Callable
 ) -> Equations:
     return Equations(
         constrained.tree,
         functools.partial(residual, constrained),
-        functools.partial(value, constrained),
+        functools.partial(_value, constrained, system),
         functools.partial(_solve, constrained),
         functools.partial(_pull, constrained),
         functools.partial(_push, constrained, residual_change),
+        functools.partial(_value_and_change, constrained, system, residual_change),
     )
 
 
@@ -166,21 +175,48 @@ def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> 
     return jnp.concatenate([rest, rows + closure.drift])
 
 
-def _value(constrained: ConstrainedTree, inputs: Inputs) -> Array:
+class System(NamedTuple):
+    """`M a + J^T mu = forces` (None: zero) and `J a = rates` at a motion `kin`, with the bodies' `inertia` in world
+    axes."""
+
+    links: Links
+    kin: TreeMotion
+    joints: LoopJoints
+    inertia: Symmetric
+    forces: Array | None
+    rates: Array
+
+
+def _value(constrained: ConstrainedTree, system: Callable, inputs: Inputs) -> Array:
+    return _solution(constrained, *system(constrained, inputs))
+
+
+def _value_and_change(
+    constrained: ConstrainedTree, system: Callable, residual_change: Callable, inputs: Inputs, changes: Changes
+) -> tuple[Array, Array]:
+    given = system(constrained, inputs)
+    factorised, a = _factorised(constrained, *given[:5])
+    x = _constrained(constrained, factorised, a, given.rates)
+    rest = -residual_change(constrained, inputs, x, changes)[0]
+    n_v = constrained.tree.n_velocities
+    a = articulated_solve(constrained.tree, factorised.factor, rest[:n_v])
+    return x, _constrained(constrained, factorised, a, rest[n_v:])
+
+
+def _system(constrained: ConstrainedTree, inputs: Inputs) -> System:
     tree, (links, q, v, forces, _, closure) = constrained.tree, inputs
     kin, joints = kinematics(tree, links, q, v), closure.joints.in_components()
     inertia = turned_inertias(links, kin)
     needed = _needed(constrained, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
     free = forces - generalised_forces(tree, kin, needed)
-    rates = -_drift(constrained, kin, joints, closure)
-    return _solution(constrained, links, kin, joints, inertia, free, rates)
+    return System(links, kin, joints, inertia, free, -_drift(constrained, kin, joints, closure))
 
 
-def _impulse(constrained: ConstrainedTree, inputs: Inputs) -> Array:
+def _impulse_system(constrained: ConstrainedTree, inputs: Inputs) -> System:
     """The same without motion, weight and forces."""
     links, q, v, _, _, closure = inputs
     kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
-    return _solution(constrained, links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
+    return System(links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
 
 
 def _solve(constrained: ConstrainedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
@@ -275,21 +311,57 @@ def _solution(
     forces: Array | None,
     rates: Array,
 ) -> Array:
-    """`(a, mu)` with `M a + J^T mu = forces` (None: zero) and `J a = rates`, with a batch axis, last."""
+    """`(a, mu)` of a `System`, with a batch axis, last."""
+    factorised, a = _factorised(constrained, links, kin, joints, inertia, forces)
+    return _constrained(constrained, factorised, a, rates)
+
+
+class Factorised(NamedTuple):
+    """A tree with loops, ready to be solved: the `factor` of the mass matrix; `entries` of `J`; what velocities the
+    rows' multipliers change, `response`, in columns; a function of rates of the rows for `multipliers`."""
+
+    factor: Factor
+    entries: Array
+    response: Array
+    multipliers: Callable[[Array], Array]
+
+
+def _factorised(
+    constrained: ConstrainedTree,
+    links: Links,
+    kin: TreeMotion,
+    joints: LoopJoints,
+    inertia: Symmetric,
+    forces: Array | None,
+) -> tuple[Factorised, Array | None]:
+    """See `Factorised`; and the velocities' rates under forces alone, `M^-1 forces`."""
     tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
     entries = loop_jacobian(tree, kin, constrained.loops, joints, J)
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]
     response = articulated_solve(tree, factor, jnp.concatenate([*given, columns], axis=1))
-    if forces is None:
+    a, response = (None, response) if forces is None else (response[:, 0], response[:, 1:])
+    A = J.times(entries, response)
+    solver = definite_solver_of_many(A) if _is_dense(constrained) else band_solver(rows, A)
+    return Factorised(factor, entries, response, solver), a
+
+
+def _is_dense(constrained: ConstrainedTree) -> bool:
+    rows = constrained.rows
+    return len(rows.blocks) == 1 and len(rows.pattern) <= DENSE_ROWS
+
+
+def _constrained(constrained: ConstrainedTree, factorised: Factorised, a: Array | None, rates: Array) -> Array:
+    """`(a, mu)`, by the rates `a` that there were without the rows; None: zero."""
+    factor, entries, response, solver = factorised
+    J = constrained.jacobian
+    if a is None:
         a, gap = jnp.zeros_like(response[:, 0]), -rates
     else:
-        a, response = response[:, 0], response[:, 1:]
         gap = J.times(entries, a) - rates
-    A = J.times(entries, response)
-    if len(rows.blocks) == 1 and len(A) <= DENSE_ROWS:
-        multipliers = definite_solver_of_many(A)(gap)
+    multipliers = solver(gap)
+    if _is_dense(constrained):
         return jnp.concatenate([a - products(response, multipliers), multipliers])
-    multipliers = band_solver(rows, A)(gap)
-    return jnp.concatenate([a - articulated_solve(tree, factor, J.transposed_times(entries, multipliers)), multipliers])
+    back = articulated_solve(constrained.tree, factor, J.transposed_times(entries, multipliers))
+    return jnp.concatenate([a - back, multipliers])

@@ -15,60 +15,63 @@ from jmbs.jaxext.along_last import OPENED
 
 Changes = tuple[Array | None, ...]
 """Changes of arrays, None where there is none."""
-Rule = Callable[[tuple[Array, ...], Changes], tuple[Array, Array]]
-"""`(arguments, tangents)` to the value and its tangent; tangents are None where arguments do not change."""
+Values = tuple[Array, ...]
+Rule = Callable[[tuple[Array, ...], Changes], tuple[Values, Values]]
+"""`(arguments, tangents)` to the values and their tangents; tangents are None where arguments do not change."""
 
 _kept = Primitive("kept_rule")
+_kept.multiple_results = True
 
 
-def kept_rule(function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct) -> Callable[..., Array]:
+def kept_rule(
+    function: Callable[..., Values], rule: Rule, values: tuple[jax.ShapeDtypeStruct, ...]
+) -> Callable[..., Values]:
     """`function` with `rule` as its derivative, in batches and loops, and in every mode and order that `rule` allows.
 
     `jax.custom_jvp` would not do: JAX forgets its rule where it evaluates part of a loop ahead, and second derivatives
     of a rollout would then go through the inside of `function`. Besides, `function` is traced only where the program is
     lowered, so not alone where it is batched later; JAX's settings are those of that moment.
 
-    **Arguments:** `function`: of arrays, to one array; `rule`: see `Rule`; `value`: shape and type of the result.
+    **Arguments:** `function`: of arrays, to a tuple of arrays; `rule`: see `Rule`; shapes and types of the `values`.
     Neither explicit shardings nor `shard_map` with `check_vma` are supported.
     """
 
-    def bind(*arguments: Array) -> Array:
-        return _kept.bind(*arguments, function=function, rule=rule, value=value)
+    def bind(*arguments: Array) -> Values:
+        return tuple(_kept.bind(*arguments, function=function, rule=rule, values=values))
 
     return bind
 
 
-def _evaluate(*arguments: Array, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct) -> Array:
+def _evaluate(*arguments: Array, function: Callable[..., Values], rule: Rule, values: tuple) -> Values:
     return function(*arguments)
 
 
-def _type(*_, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct) -> ShapedArray:
-    return ShapedArray(value.shape, value.dtype)
+def _types(*_, function: Callable[..., Values], rule: Rule, values: tuple) -> list[ShapedArray]:
+    return [ShapedArray(value.shape, value.dtype) for value in values]
 
 
 def _differentiate(
-    arguments: Sequence, tangents: Sequence, *, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct
+    arguments: Sequence, tangents: Sequence, *, function: Callable[..., Values], rule: Rule, values: tuple
 ):
     return rule(tuple(arguments), tuple(None if isinstance(x, ad.Zero) else x for x in tangents))
 
 
-def _batch(
-    arguments: Sequence, axes: Sequence, *, function: Callable[..., Array], rule: Rule, value: jax.ShapeDtypeStruct
-):
+def _batch(arguments: Sequence, axes: Sequence, *, function: Callable[..., Values], rule: Rule, values: tuple):
     axes = tuple(axes)
     size = batch_size(arguments, axes)
 
-    def batched_rule(arguments: tuple[Array, ...], tangents: Changes) -> tuple[Array, Array]:
+    def batched_rule(arguments: tuple[Array, ...], tangents: Changes) -> tuple[Values, Values]:
         of_tangents = tuple(None if x is None else axis for x, axis in zip(tangents, axes, strict=True))
         return jax.vmap(rule, (axes, of_tangents), axis_size=size)(arguments, tangents)
 
-    batched = jax.ShapeDtypeStruct((size, *value.shape), value.dtype)
-    return kept_rule(jax.vmap(function, axes, axis_size=size), batched_rule, batched)(*arguments), 0
+    batched = tuple(jax.ShapeDtypeStruct((size, *value.shape), value.dtype) for value in values)
+    found = kept_rule(jax.vmap(function, axes, axis_size=size), batched_rule, batched)(*arguments)
+    return found, [0] * len(found)
 
 
 OPENED.add(_kept)
 _kept.def_impl(_evaluate)
-_kept.def_abstract_eval(_type)
+_kept.def_abstract_eval(_types)
 ad.primitive_jvps[_kept] = _differentiate
 batching.primitive_batchers[_kept] = _batch
-mlir.register_lowering(_kept, mlir.lower_fun(_evaluate, multiple_results=False))
+mlir.register_lowering(_kept, mlir.lower_fun(_evaluate, multiple_results=True))

@@ -1,7 +1,7 @@
 """Algorithms of rigid bodies in trees: topology and body parameters in, motions and forces out; O(n) recursions."""
 
 from jmbs.rigid_body.adjoint import Wrenches, crossed, difference, linearisation, power_gradient, twists_of, wrench_sum
-from jmbs.rigid_body.articulated import articulated_factor, articulated_solve
+from jmbs.rigid_body.articulated import Factor, articulated_factor, articulated_solve
 from jmbs.rigid_body.batches import Changes, Inputs
 from jmbs.rigid_body.body_motions import body_motions, motion_of
 from jmbs.rigid_body.dynamics import forward_dynamics, inverse_dynamics, mass_solver
@@ -46,6 +46,7 @@ __all__ = [
     "Changes",
     "Column",
     "Equations",
+    "Factor",
     "Frame",
     "FreeBodies",
     "GeneralJoints",

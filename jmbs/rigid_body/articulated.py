@@ -69,10 +69,19 @@ class Eliminated(NamedTuple):
     u: Array
 
 
+class Factor(NamedTuple):
+    """The factorised mass matrix, by node: joints, the articulated inertia times their columns, inverse resistance."""
+
+    joints: Joint
+    U: Column
+    inverse: Array
+
+
 def articulated_accelerations(
     tree: Tree, links: Links, kin: TreeMotion, forces: Array, inertia: Symmetric, wrench: Column | None = None
-) -> tuple[Array, Column]:
-    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these.
+) -> tuple[Array, Column, Factor]:
+    """`M^-1 (forces - what the bodies' needed wrenches do)`, `(n_v, ...)`; twists of bodies that moved with these; the
+    factorisation of `M`.
 
     **Arguments:** `inertia` of the bodies in world axes; `wrench`: None where bodies need none.
     """
@@ -84,15 +93,8 @@ def articulated_accelerations(
         return own, (rate, own)
 
     rates, twists = forward_pass(nodes.forest, tell, _at_rest(kin), (joints, eliminated))
-    return _of_free(nodes, rates), jax.tree.map(lambda x: all_entries_at(x, np.flatnonzero(nodes.last)), twists)
-
-
-class Factor(NamedTuple):
-    """The factorised mass matrix, by node: joints, the articulated inertia times their columns, inverse resistance."""
-
-    joints: Joint
-    U: Column
-    inverse: Array
+    twists = jax.tree.map(lambda x: all_entries_at(x, np.flatnonzero(nodes.last)), twists)
+    return _of_free(nodes, rates), twists, Factor(joints, eliminated.U, eliminated.inverse)
 
 
 def articulated_factor(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Factor:

@@ -40,28 +40,31 @@ Changes = tuple[Array | None, ...]
 """Changes of inputs, or derivatives by them: by leaf, None where there is none."""
 
 
+Vectors = tuple[Array, ...]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batchable:
-    """A function of `(inputs, vectors, changes)` of many mechanisms to a vector and `Changes`, as one of one mechanism.
+    """A function of `(inputs, vectors, changes)` of many mechanisms to vectors and `Changes`, as one of one mechanism.
 
     The arrays of many have the batch axis where the recursions want it, last; motions of joints, which are taken apart
     member by member, have it second. A single mechanism is a batch of one. It is a primitive, so that it is traced only
     where the program is lowered or batched: not alone where it is batched later. It has no derivative.
 
-    **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `size` of the resulting vector, and
-    whether `derivatives` come with it, by the leaves that change. `vectors` are a tuple of `(n,)`.
+    **Arguments:** `changing`: by leaf of the inputs, whether changes are wanted; `sizes` of the resulting vectors, and
+    whether `derivatives` come with them, by the leaves that change. `vectors` are a tuple of `(n,)`.
     """
 
     function: Callable
     changing: tuple[bool, ...]
-    size: int
+    sizes: tuple[int, ...]
     derivatives: bool = False
 
-    def __call__(self, inputs: Inputs, vectors: tuple[Array, ...], changes: Changes) -> tuple[Array, Changes]:
+    def __call__(self, inputs: Inputs, vectors: tuple[Array, ...], changes: Changes) -> tuple[Vectors, Changes]:
         leaves, structure = jax.tree.flatten((inputs, vectors, changes))
-        vector, *found = _batchable.bind(*leaves, of=self, structure=structure)
-        found = iter(found)
-        return vector, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
+        found = iter(_batchable.bind(*leaves, of=self, structure=structure))
+        results = tuple(next(found) for _ in self.sizes)
+        return results, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
 
     def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
         values, axes = self._together(1, leaves, [None] * len(leaves), structure)
@@ -70,7 +73,7 @@ class Batchable:
     def _types(self, types: Sequence[ShapedArray]) -> list[ShapedArray]:
         dtype = jnp.result_type(*(t.dtype for t in types))
         wanted = [t for t, wanted in zip(types, self.changing, strict=False) if wanted and self.derivatives]
-        return [ShapedArray((self.size,), dtype), *(ShapedArray(t.shape, t.dtype) for t in wanted)]
+        return [*(ShapedArray((size,), dtype) for size in self.sizes), *(ShapedArray(t.shape, t.dtype) for t in wanted)]
 
     def _together(self, size: int, leaves: Sequence[Array], axes: Sequence, structure) -> tuple[list[Array], list[int]]:
         """The results of many members, and where each has their axis."""
@@ -86,9 +89,9 @@ class Batchable:
         flat = tuple(placed(i, _LAST) for i in vectors)
         given = tuple(None if i is None else placed(i, axis, True) for i, axis in zip(changes, where, strict=False))
         given = given or (None,) * len(where)
-        vector, derivatives = one_kernel(self.function, moved, flat, given)
+        vectors, derivatives = one_kernel(self.function, moved, flat, given)
         found = [(x, axis) for x, axis in zip(derivatives, where, strict=False) if x is not None]
-        return [vector, *(x for x, _ in found)], [1, *(axis % x.ndim for x, axis in found)]
+        return [*vectors, *(x for x, _ in found)], [*(1 for _ in vectors), *(axis % x.ndim for x, axis in found)]
 
 
 _batchable = Primitive("batchable")

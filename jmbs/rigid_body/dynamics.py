@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.linear import cholesky, cholesky_solve
 from jmbs.rigid_body.adjoint import linearisation, power_gradient
-from jmbs.rigid_body.articulated import articulated_accelerations
+from jmbs.rigid_body.articulated import Factor, articulated_accelerations, articulated_solve
 from jmbs.rigid_body.batches import Changes, Inputs
 from jmbs.rigid_body.implicit import Equations, solution
 from jmbs.rigid_body.joints import Column
@@ -57,8 +57,12 @@ def forward_dynamics(
     v: Float[Array, " n_v"],
     forces: Float[Array, " n_v"],
     loads: Float[Array, "bodies 6"] | None = None,
+    forward_only: bool = False,
 ) -> Float[Array, " n_v"]:
-    """Rates of the velocities under generalised forces and `loads`; arguments as `inverse_dynamics`."""
+    """Rates of the velocities under generalised forces and `loads`; arguments as `inverse_dynamics`.
+
+    **Arguments:** `forward_only`: see `solution`.
+    """
     equations = Equations(
         tree,
         functools.partial(_residual, tree),
@@ -66,8 +70,9 @@ def forward_dynamics(
         functools.partial(_solve, tree),
         functools.partial(_pull, tree),
         functools.partial(_push, tree),
+        functools.partial(_rates_and_change, tree),
     )
-    return solution(equations, Inputs(links, q, v, forces, loads), tree.n_velocities)
+    return solution(equations, Inputs(links, q, v, forces, loads), tree.n_velocities, forward_only=forward_only)
 
 
 def _residual(tree: Tree, inputs: Inputs, dv: Array) -> Array:
@@ -76,11 +81,16 @@ def _residual(tree: Tree, inputs: Inputs, dv: Array) -> Array:
 
 
 def _rates(tree: Tree, inputs: Inputs) -> Array:
+    return _rates_and_factor(tree, inputs)[0]
+
+
+def _rates_and_factor(tree: Tree, inputs: Inputs) -> tuple[Array, Factor]:
     links, q, v, forces, loads, _ = inputs
     kin = kinematics(tree, links, q, v, local=True)
     inertia = turned_inertias(links, kin)
     needed = less_loads(kin, wrenches_of(links, kin, inertia), loads)
-    return articulated_accelerations(tree, links, kin, forces, inertia, needed)[0]
+    dv, _, factor = articulated_accelerations(tree, links, kin, forces, inertia, needed)
+    return dv, factor
 
 
 def _solve(tree: Tree, inputs: Inputs, _: Array, rhs: Array) -> Array:
@@ -91,7 +101,7 @@ def _solve(tree: Tree, inputs: Inputs, _: Array, rhs: Array) -> Array:
 def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, dv: Array, cotangent: Array):
     links, q, v, _, loads, _ = inputs
     at = linearisation(tree, links, q, v, dv, inputs.varied(changing), local=True)
-    weights, twists = articulated_accelerations(tree, links, at.kin, cotangent, at.inertia)
+    weights, twists, _ = articulated_accelerations(tree, links, at.kin, cotangent, at.inertia)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, weights, twists)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights, by_loads))
 
@@ -100,6 +110,13 @@ def _push(tree: Tree, inputs: Inputs, dv: Array, rhs: Array, changes: Changes) -
     change = motion_change(tree, inputs, dv, changes, local=True)
     forces, inertia = forces_change(tree, inputs, dv, changes, change)
     return articulated_accelerations(tree, inputs.links, change.kin, rhs - forces, inertia)[0]
+
+
+def _rates_and_change(tree: Tree, inputs: Inputs, changes: Changes) -> tuple[Array, Array]:
+    dv, factor = _rates_and_factor(tree, inputs)
+    change = motion_change(tree, inputs, dv, changes, local=True)
+    forces, _ = forces_change(tree, inputs, dv, changes, change)
+    return dv, articulated_solve(tree, factor, -forces)
 
 
 def mass_solver(tree: Tree, links: Links, q: tuple[Array, ...]) -> Callable[[Array], Array]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from jmbs.arrays import SAVED_FOR_BACKWARD, changing_zero
 from jmbs.jaxext import deferred, kept_rule
 from jmbs.rigid_body.adjoint import along_tangents
-from jmbs.rigid_body.batches import Batchable, Changes, Inputs
+from jmbs.rigid_body.batches import Batchable, Changes, Inputs, Vectors
 from jmbs.rigid_body.topology import Tree
 
 
@@ -36,6 +36,7 @@ class Equations:
       gradient of the weighted residual by the inputs' leaves (anything where these are not `changing`).
     - `push(inputs, x, rhs, changes)`: the change of `x` that makes the residual change by `rhs` where the inputs
       change too, elements along their tangents; None: by differentiating the residual, then `solve`.
+    - `value_and_change(inputs, changes)`: `value`, and `push` of no `rhs`, with one factorisation; None: apart.
     """
 
     tree: Tree
@@ -44,23 +45,68 @@ class Equations:
     solve: Callable[[Inputs, Array, Array], Array]
     pull: Callable[[tuple[bool, ...], Inputs, Array, Array], tuple[Array, list[Array]]]
     push: Callable[[Inputs, Array, Array, Changes], Array] | None = None
+    value_and_change: Callable[[Inputs, Changes], tuple[Array, Array]] | None = None
 
 
-def solution(equations: Equations, inputs: Inputs, size: int, saved: bool = True) -> Float[Array, " size"]:
-    """The solution `x`; `saved`: reverse mode keeps it, see `SAVED_FOR_BACKWARD`."""
+def solution(
+    equations: Equations, inputs: Inputs, size: int, saved: bool = True, forward_only: bool = False
+) -> Float[Array, " size"]:
+    """The solution `x`.
+
+    **Arguments:** `saved`: reverse mode keeps it, see `SAVED_FOR_BACKWARD`; `forward_only`: derivatives are taken in
+    forward mode only, so that value and change may be computed together.
+    """
     leaves, structure = jax.tree.flatten(inputs)
-    value = Batchable(lambda inputs, _, __: (equations.value(inputs), ()), (), size)
+    value = Batchable(lambda inputs, _, __: ((equations.value(inputs),), ()), (), (size,))
 
-    def function(*leaves: Array) -> Array:
+    def function(*leaves: Array) -> Vectors:
         return value(structure.unflatten(leaves), (), ())[0]
 
-    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Array, Array]:
+    def rule(leaves: tuple[Array, ...], changes: Changes) -> tuple[Vectors, Vectors]:
         inputs = structure.unflatten(leaves)
-        x = solution(equations, inputs, size, saved)
+        if forward_only and equations.value_and_change is not None:
+            x, dx = _together(equations, inputs, size, changes)
+        else:
+            x = solution(equations, inputs, size, saved)
+            dx = _rate_of_solution(equations, inputs, x, changes)
+        return (x,), (dx,)
+
+    (found,) = kept_rule(function, rule, (jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)),))(*leaves)
+    return checkpoint_name(found, SAVED_FOR_BACKWARD) if saved else found
+
+
+def _together(equations: Equations, inputs: Inputs, size: int, changes: Changes) -> Vectors:
+    """The solution and how it changes with the inputs, in one function; its derivative is that of the two apart."""
+    assert equations.value_and_change is not None
+    of_both = equations.value_and_change
+    leaves, structure = jax.tree.flatten(inputs)
+    changing = [change is not None for change in changes]
+
+    def evaluated(inputs: Inputs, _, changes: Changes) -> tuple[Vectors, Changes]:
+        return of_both(inputs, changes_along_tangents(equations.tree, inputs, changes)), ()
+
+    both = Batchable(evaluated, (), (size, size))
+
+    def parts(given: tuple[Array, ...]) -> tuple[Inputs, Changes]:
+        rest = iter(given[len(leaves) :])
+        return structure.unflatten(given[: len(leaves)]), tuple(next(rest) if c else None for c in changing)
+
+    def apart(*given: Array) -> Vectors:
+        inputs, changes = parts(given)
+        x = solution(equations, inputs, size)
         return x, _rate_of_solution(equations, inputs, x, changes)
 
-    found = kept_rule(function, rule, jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)))(*leaves)
-    return checkpoint_name(found, SAVED_FOR_BACKWARD) if saved else found
+    def function(*given: Array) -> Vectors:
+        inputs, changes = parts(given)
+        return both(inputs, (), changes)[0]
+
+    def rule(given: tuple[Array, ...], tangents: Changes) -> tuple[Vectors, Vectors]:
+        along = tuple(jnp.zeros_like(x) if dx is None else dx for x, dx in zip(given, tangents, strict=True))
+        return jax.jvp(apart, given, along)
+
+    given = (*leaves, *(change for change in changes if change is not None))
+    value = jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves))
+    return kept_rule(function, rule, (value, value))(*given)
 
 
 def _with(inputs: Inputs, which: list[int], changed: list[Array]) -> Inputs:
@@ -99,13 +145,13 @@ def _rate_of_solution(equations: Equations, inputs: Inputs, x: Array, changes: C
 
     def solve(_, given):
         rhs, changes = given
-        solved = Batchable(functools.partial(_solved, equations), changing, len(x))
-        return solved(inputs, (x, rhs), changes)[0], changes
+        solved = Batchable(functools.partial(_solved, equations), changing, (len(x),))
+        return solved(inputs, (x, rhs), changes)[0][0], changes
 
     def solve_transposed(_, given):
         cotangent, others = given
-        solved = Batchable(functools.partial(_solved_transposed, equations, changing), changing, len(x), True)
-        weights, derivatives = solved(inputs, (x, cotangent), ())
+        solved = Batchable(functools.partial(_solved_transposed, equations, changing), changing, (len(x),), True)
+        (weights,), derivatives = solved(inputs, (x, cotangent), ())
         return weights, jax.tree.map(jnp.add, others, derivatives)
 
     return jax.lax.custom_linear_solve(system, (nothing, changes), solve, solve_transposed)[0]
@@ -139,17 +185,17 @@ def changes_along_tangents(tree: Tree, inputs: Inputs, changes: Changes) -> Chan
     )
 
 
-def _solved(equations: Equations, inputs: Inputs, vectors, changes: Changes) -> tuple[Array, Changes]:
+def _solved(equations: Equations, inputs: Inputs, vectors, changes: Changes) -> tuple[Vectors, Changes]:
     """The change of `x` that makes the residual change by the right-hand side."""
     x, rhs = vectors
     if equations.push is not None:
-        return equations.push(inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)), ()
-    return equations.solve(inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)), ()
+        return (equations.push(inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)),), ()
+    return (equations.solve(inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)),), ()
 
 
 def _solved_transposed(
     equations: Equations, changing: tuple[bool, ...], inputs: Inputs, vectors, _
-) -> tuple[Array, Changes]:
+) -> tuple[Vectors, Changes]:
     """The residual's multipliers, and what the inputs' changes do through them."""
     weights, derivatives = equations.pull(changing, inputs, *vectors)
-    return weights, tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))
+    return (weights,), tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))

@@ -251,7 +251,10 @@ def problem_of(
 ) -> Problem:
     treat = projection(type(formulation), program.audit) if program.constraints == "project" else None
     solver = MuntheKaas(values.base_solver(program), formulation.manifold, treat)
-    field = Field(formulation.dae, values.baumgarte)
+    dae = formulation.dae
+    if isinstance(formulation, TreeFormulation) and _has_forward_kernel(program, values, formulation):
+        dae = dataclasses.replace(formulation.dae, forward_only=True)
+    field = Field(dae, values.baumgarte)
     event = None
     if program.until is not None:
         event = Roots(program.until, values.goals, type(formulation), model.dae.plan, model.layout.parts)
@@ -281,8 +284,13 @@ def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
     return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
 
 
-def _has_forward_kernel(formulation: AbsoluteFormulation | TreeFormulation, steps: int) -> bool:
+def _has_forward_kernel(
+    program: Program, values: Values, formulation: AbsoluteFormulation | TreeFormulation | None
+) -> bool:
     """Whether fixed steps and their derivatives forwards are one kernel: of open trees, and of loops in long runs."""
+    if program.adaptive or program.adjoint != "forward" or formulation is None:
+        return False
+    steps = len(values.times) if program.steps is None else program.steps
     closed = isinstance(formulation, TreeFormulation) and formulation.dae.loops_act_alone
     return is_open(formulation) or (closed and steps >= LONG_RUN)
 
@@ -293,8 +301,7 @@ def steps_of(
     """How a run goes; without a `formulation` all but what its kernels are."""
     assert isinstance(program.adjoint, str)
     if not program.adaptive:
-        steps = len(values.times) if program.steps is None else program.steps
-        forward = program.adjoint == "forward" and formulation is not None and _has_forward_kernel(formulation, steps)
+        forward = _has_forward_kernel(program, values, formulation)
         keep = program.adjoint == "checkpoint"
         return FixedSteps(values.counts, program.steps, keep, program.traced, forward, values.max_steps)
     simple = formulation is not None and is_open(formulation)

@@ -50,7 +50,9 @@ def rates_of_loops(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> Tree
     rates, rows = loop_rates_and_rows(dae, y, v)
     friction = friction_forces(dae.reference, _alone(dae).friction, rates)
     closure = LoopInputs(_joints(dae), friction.forces, _drift(rows, stabilisation))
-    dv, multipliers = constrained_dynamics(_constrained_tree(dae), dae.links, dae.elements(y), v, forces, closure)
+    dv, multipliers = constrained_dynamics(
+        _constrained_tree(dae), dae.links, dae.elements(y), v, forces, closure, None, dae.forward_only
+    )
     whole = entries_at(jnp.concatenate([production, friction.production]), layout.production_source)
     power = Power(supplied, dissipated + friction.dissipated, total(whole), -total(multipliers * rows), whole)
     return TreeRates(dae.velocity(v, dv, production, _kept(dae, rates, friction.production)), power, dv)
@@ -82,7 +84,8 @@ def loop_projection(dae: TreeDAE, y: Own, kept: Callable[[Array, Array], Array])
     def correct(y: Own, positions: Array) -> tuple[Own, None]:
         at = loop_residuals(dae, y)
         rows = jnp.where(positions, at.normal, at.rows)
-        change = loop_impulse(_constrained_tree(dae), dae.links, dae.elements(y), _joints(dae), rows)
+        tree, elements = _constrained_tree(dae), dae.elements(y)
+        change = loop_impulse(tree, dae.links, elements, _joints(dae), rows, dae.forward_only)
         step, dv = jnp.where(positions, change, 0.0), jnp.where(positions, 0.0, change)
         # With the bodies in place, loop joints close what is open along them.
         own = jnp.where(positions, 0.0, at.along)

@@ -39,6 +39,7 @@ class TreeDAE(eqx.Module):
     **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
     `splits` of loop joints by group, None where their tangent is not constant; and these joints as `loop_joints`,
     with `loop_frames` (n, 3, 4) on their first and second bodies, None where they are not all that constrains the tree.
+    `forward_only`: derivatives are taken in forward mode only.
     """
 
     reference: ReferenceDAE
@@ -47,6 +48,7 @@ class TreeDAE(eqx.Module):
     loop_joints: LoopJoints | None
     loop_frames: tuple[Array, Array] | None
     layout: Layout = eqx.field(static=True)
+    forward_only: bool = eqx.field(static=True, default=False)
 
     @property
     def dtype(self):
@@ -131,7 +133,8 @@ class TreeDAE(eqx.Module):
         if self.coupled and not self.gears_act_alone:
             return coupled_rates(self, t, y, stabilisation)
         forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
-        dv = forward_dynamics(self.layout.tree, self.links, self.elements(y), y[-1][0], forces, None)
+        elements, v = self.elements(y), y[-1][0]
+        dv = forward_dynamics(self.layout.tree, self.links, elements, v, forces, None, self.forward_only)
         work = jnp.zeros((), self.dtype)
         if self.gears_act_alone:
             dv, work = held_by_gears(self, y, dv, stabilisation)

@@ -248,10 +248,30 @@ def test_derivatives_forwards_by_hand_are_those_of_the_residuals(case):
     def both(residual, change, inputs, changes):
         along = changes_along_tangents(constrained.tree, inputs, changes)
         whole = jax.tree.unflatten(jax.tree.structure(inputs), along)
-        by_hand = lambda inputs, vectors, changes: (change(constrained, inputs, *vectors, changes)[0], ())  # noqa: E731
+        by_hand = lambda inputs, vectors, changes: ((change(constrained, inputs, *vectors, changes)[0],), ())  # noqa: E731
         # Equations take a batch, if of one.
-        found = Batchable(by_hand, (True,) * len(along), len(x))(inputs, (x,), along)[0]
+        (found,), _ = Batchable(by_hand, (True,) * len(along), (len(x),))(inputs, (x,), along)
         return found, jax.jvp(lambda at: residual(constrained, at, x), (inputs,), (whole,))[1]
 
     close(*both(rates_residual, rates_residual_change, inputs, changes), 1e-11)
     close(*both(impulse_residual, impulse_residual_change, at_rest, tuple(jax.tree.leaves(fewer))), 1e-11)
+
+
+@pytest.mark.slow
+def test_solutions_and_their_change_together_are_those_apart(case):
+    """Of rates and projections, along a change of the state."""
+    y = jax.tree.map(lambda x: x[0], case.y)
+    step = jnp.asarray(np.random.default_rng(4).normal(size=case.dae.layout.n))
+
+    def derivatives(forward_only):
+        dae = dataclasses.replace(case.dae, forward_only=forward_only)
+
+        def solved(s):
+            moved = dae.retract(y, s * step)
+            return dae.rates(0.0, moved).dv, project(dae, 0.0, moved)[0]
+
+        return jax.jvp(solved, (0.0,), (1.0,))
+
+    both = [jax.tree.leaves(quick_jit(lambda only=only: derivatives(only))()) for only in (True, False)]
+    for found, wanted in zip(*both, strict=True):
+        close(found, wanted, 1e-10)

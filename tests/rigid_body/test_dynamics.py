@@ -96,7 +96,7 @@ def test_articulated_bodies_factorise_the_mass_matrix(robot):
     factor = articulated_factor(robot.tree, robot.links, motion, inertia)
     solution = articulated_solve(robot.tree, factor, robot.forces)
     np.testing.assert_allclose(M @ solution, robot.forces, atol=1e-10)
-    at_once, twists = articulated_accelerations(robot.tree, robot.links, motion, robot.forces, inertia)
+    at_once, twists, _ = articulated_accelerations(robot.tree, robot.links, motion, robot.forces, inertia)
     np.testing.assert_allclose(at_once, solution, rtol=1e-10)
     moved = kinematics(robot.tree, robot.links, robot.q, solution, local=True).bodies
     np.testing.assert_allclose(twists, (moved.spin, moved.velocity), atol=1e-10 * float(jnp.max(jnp.abs(solution))))
@@ -315,3 +315,23 @@ def test_derivatives_forwards_by_hand_are_those_of_inverse_dynamics(case, reques
     wanted, *found = both(inputs, changes, case.other)
     for x in found:
         np.testing.assert_allclose(x, wanted, atol=1e-11 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("case", ["pendulum", pytest.param("robot", marks=pytest.mark.slow)])
+def test_rates_and_their_change_together_are_those_apart(case, request):
+    """Along a change of everything, in first and second derivatives."""
+    case, rng = request.getfixturevalue(case), np.random.default_rng(1)
+    inputs = Inputs(case.links, case.q, case.v, case.forces, case.loads)
+    changes = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape)), inputs)
+
+    def derivatives(forward_only):
+        def rates(s):
+            at = jax.tree.map(lambda x, dx: x + s * dx, inputs, changes)
+            return forward_dynamics(case.tree, at.links, at.q, at.v, at.forces, at.loads, forward_only)
+
+        first = lambda s: jax.jvp(rates, (s,), (1.0,))[1]  # noqa: E731
+        return rates(0.0), *jax.jvp(first, (0.0,), (1.0,))
+
+    found, wanted = (quick_jit(functools.partial(derivatives, only))() for only in (True, False))
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-10 * np.abs(y).max())
