@@ -175,7 +175,7 @@ def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> 
     return jnp.concatenate([rest, rows + closure.drift])
 
 
-class System(NamedTuple):
+class LoopSystem(NamedTuple):
     """`M a + J^T mu = forces` (None: zero) and `J a = rates` at a motion `kin`, with the bodies' `inertia` in world
     axes."""
 
@@ -188,14 +188,14 @@ class System(NamedTuple):
 
 
 def _value(constrained: ConstrainedTree, system: Callable, inputs: Inputs) -> Array:
-    return _solution(constrained, *system(constrained, inputs))
+    return _solution(constrained, system(constrained, inputs))
 
 
 def _value_and_change(
     constrained: ConstrainedTree, system: Callable, residual_change: Callable, inputs: Inputs, changes: Changes
 ) -> tuple[Array, Array]:
     given = system(constrained, inputs)
-    factorised, a = _factorised(constrained, *given[:5])
+    factorised, a = _factorised(constrained, given)
     x = _constrained(constrained, factorised, a, given.rates)
     rest = -residual_change(constrained, inputs, x, changes)[0]
     n_v = constrained.tree.n_velocities
@@ -203,33 +203,35 @@ def _value_and_change(
     return x, _constrained(constrained, factorised, a, rest[n_v:])
 
 
-def _system(constrained: ConstrainedTree, inputs: Inputs) -> System:
+def _system(constrained: ConstrainedTree, inputs: Inputs) -> LoopSystem:
     tree, (links, q, v, forces, _, closure) = constrained.tree, inputs
     kin, joints = kinematics(tree, links, q, v), closure.joints.in_components()
     inertia = turned_inertias(links, kin)
     needed = _needed(constrained, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
     free = forces - generalised_forces(tree, kin, needed)
-    return System(links, kin, joints, inertia, free, -_drift(constrained, kin, joints, closure))
+    return LoopSystem(links, kin, joints, inertia, free, -_drift(constrained, kin, joints, closure))
 
 
-def _impulse_system(constrained: ConstrainedTree, inputs: Inputs) -> System:
+def _impulse_system(constrained: ConstrainedTree, inputs: Inputs) -> LoopSystem:
     """The same without motion, weight and forces."""
     links, q, v, _, _, closure = inputs
     kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
-    return System(links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
+    return LoopSystem(links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
 
 
 def _solve(constrained: ConstrainedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
     n_v, links = constrained.tree.n_velocities, inputs.links
     kin, joints = kinematics(constrained.tree, links, inputs.q, inputs.v), inputs.closure.joints.in_components()
-    return _solution(constrained, links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
+    system = LoopSystem(links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
+    return _solution(constrained, system)
 
 
 def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
     n_v, (links, q, v, _, loads, closure) = constrained.tree.n_velocities, inputs
     dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
     at = linearisation(constrained.tree, links, q, v, dv, inputs.varied(changing), local=False)
-    weights = _solution(constrained, links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
+    system = LoopSystem(links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
+    weights = _solution(constrained, system)
     mu = twists_of(constrained.tree, at, weights[:n_v])
     wrenches, by_joints, by_efforts = loop_gradient(
         at.kin.bodies, mu, constrained.loops, joints, closure.efforts, multipliers, weights[n_v:]
@@ -277,7 +279,7 @@ def _push(
     n_v, joints = constrained.tree.n_velocities, inputs.closure.joints.in_components()
     change, kin, inertia = residual_change(constrained, inputs, x, changes)
     rest = rhs - change
-    return _solution(constrained, inputs.links, kin, joints, inertia, rest[:n_v], rest[n_v:])
+    return _solution(constrained, LoopSystem(inputs.links, kin, joints, inertia, rest[:n_v], rest[n_v:]))
 
 
 def _needed(
@@ -302,18 +304,10 @@ def _drift(constrained: ConstrainedTree, kin: TreeMotion, joints: LoopJoints, cl
     return drift(gaps(kin.bodies, constrained.loops, joints), constrained.loops, joints) + closure.drift
 
 
-def _solution(
-    constrained: ConstrainedTree,
-    links: Links,
-    kin: TreeMotion,
-    joints: LoopJoints,
-    inertia: Symmetric,
-    forces: Array | None,
-    rates: Array,
-) -> Array:
-    """`(a, mu)` of a `System`, with a batch axis, last."""
-    factorised, a = _factorised(constrained, links, kin, joints, inertia, forces)
-    return _constrained(constrained, factorised, a, rates)
+def _solution(constrained: ConstrainedTree, system: LoopSystem) -> Array:
+    """`(a, mu)` of the system, with a batch axis, last."""
+    factorised, a = _factorised(constrained, system)
+    return _constrained(constrained, factorised, a, system.rates)
 
 
 class Factorised(NamedTuple):
@@ -326,15 +320,9 @@ class Factorised(NamedTuple):
     multipliers: Callable[[Array], Array]
 
 
-def _factorised(
-    constrained: ConstrainedTree,
-    links: Links,
-    kin: TreeMotion,
-    joints: LoopJoints,
-    inertia: Symmetric,
-    forces: Array | None,
-) -> tuple[Factorised, Array | None]:
+def _factorised(constrained: ConstrainedTree, system: LoopSystem) -> tuple[Factorised, Array | None]:
     """See `Factorised`; and the velocities' rates under forces alone, `M^-1 forces`."""
+    links, kin, joints, inertia, forces, _ = system
     tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
     entries = loop_jacobian(tree, kin, constrained.loops, joints, J)
     factor = articulated_factor(tree, links, kin, inertia)
