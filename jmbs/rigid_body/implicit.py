@@ -67,16 +67,21 @@ def solution(
         if forward_only and equations.value_and_change is not None:
             x, dx = _together(equations, inputs, size, changes)
         else:
-            x = solution(equations, inputs, size, saved)
-            dx = _rate_of_solution(equations, inputs, x, changes)
+            x, dx = _apart(equations, inputs, size, changes, saved)
         return (x,), (dx,)
 
     (found,) = kept_rule(function, rule, (jax.ShapeDtypeStruct((size,), jnp.result_type(*leaves)),))(*leaves)
     return checkpoint_name(found, SAVED_FOR_BACKWARD) if saved else found
 
 
+def _apart(equations: Equations, inputs: Inputs, size: int, changes: Changes, saved: bool = True) -> Vectors:
+    """The solution and how it changes with the inputs."""
+    x = solution(equations, inputs, size, saved)
+    return x, _rate_of_solution(equations, inputs, x, changes)
+
+
 def _together(equations: Equations, inputs: Inputs, size: int, changes: Changes) -> Vectors:
-    """The solution and how it changes with the inputs, in one function; its derivative is that of the two apart."""
+    """The same in one function; its derivative is that of the two apart."""
     assert equations.value_and_change is not None
     of_both = equations.value_and_change
     leaves, structure = jax.tree.flatten(inputs)
@@ -93,8 +98,7 @@ def _together(equations: Equations, inputs: Inputs, size: int, changes: Changes)
 
     def apart(*given: Array) -> Vectors:
         inputs, changes = parts(given)
-        x = solution(equations, inputs, size)
-        return x, _rate_of_solution(equations, inputs, x, changes)
+        return _apart(equations, inputs, size, changes)
 
     def function(*given: Array) -> Vectors:
         inputs, changes = parts(given)

@@ -249,6 +249,7 @@ def _fastest_rate(model: Model, program: Program, values: Values, t: Any, y: Any
 def problem_of(
     model: Model, formulation: AbsoluteFormulation | TreeFormulation, program: Program, values: Values
 ) -> Problem:
+    """What a run solves: equations of motion, with its method, saved times, and the event that ends it."""
     treat = projection(type(formulation), program.audit) if program.constraints == "project" else None
     solver = MuntheKaas(values.base_solver(program), formulation.manifold, treat)
     dae = formulation.dae
