@@ -166,7 +166,8 @@ def _add_fit(commands: Any) -> None:
         "fit",
         help="find parameters from recordings of a motion",
         description="Checks a study and its recordings, finds the parameters, and writes fit.json, fitted.yaml, "
-        "residuals.csv, covariance.csv and report.html. Exit status: 0 converged, 1 not, 2 wrong input.",
+        "residuals.csv, covariance.csv and report.html. Exit status: 0 converged, 1 not, 2 wrong input. "
+        "It computes on the CPU unless the environment variable JAX_PLATFORMS says otherwise.",
     )
     _add_study(fit, "fit")
     how = fit.add_mutually_exclusive_group()
@@ -197,7 +198,8 @@ def _add_design(commands: Any) -> None:
         "design",
         help="find the inputs of an experiment from which a study's parameters will be known best",
         description="Designs the experiment of a study's section `design` and writes a table for each input, "
-        "design.json and design.png. Exit status: 0 done, 2 wrong input.",
+        "design.json and design.png. Exit status: 0 done, 2 wrong input. It computes on the CPU unless the environment "
+        "variable JAX_PLATFORMS says otherwise.",
     )
     _add_study(design, "design")
     _add_cache(design)
@@ -263,6 +265,7 @@ def _fit(args: argparse.Namespace) -> int:
     if args.check and args.resume:
         raise ModelError("--resume", "beside --check", "one of them: a check has nothing to go on with")
     ask_for_quick_compiling()
+    _on_cpu()
     _use_cache(args)
     return fit_command(args, _complain)
 
@@ -272,6 +275,7 @@ def _design(args: argparse.Namespace) -> int:
     from jmbs.jaxext import ask_for_quick_compiling
 
     ask_for_quick_compiling()
+    _on_cpu()
     _use_cache(args)
     return design_command(args, _complain)
 

@@ -16,6 +16,7 @@ import numpy as np
 from jmbs import identification
 from jmbs import io as files
 from jmbs.errors import ModelError
+from jmbs.fusing import on_cpu
 from jmbs.identification import (
     Basis,
     Check,
@@ -66,11 +67,14 @@ def fit(
     - `key`: for what is drawn at random, a JAX key or a number.
     - `callback`: called after each iteration with its `iteration`, `cost_per_sample`, `step` and so on.
 
-    Raises `ModelError` for what is wrong in a study. What a fit could not do is in its `status` and `message`.
+    It computes on the CPU, where a few long runs are quickest, unless JAX_PLATFORMS or JAX's setting
+    `jax_default_device` says otherwise. Raises `ModelError` for what is wrong in a study. What a fit could not do is in
+    its `status` and `message`.
     """
-    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
     place = None if checkpoint is None else Path(checkpoint)
-    return estimated(study, checkpoint=place, resume=resume, progress=callback)
+    with on_cpu():
+        study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
+        return estimated(study, checkpoint=place, resume=resume, progress=callback)
 
 
 def check_fit(
@@ -89,8 +93,9 @@ def check_fit(
 
     Arguments as of `fit`. One simulation and one Jacobian at the start, no fit; neither where the data have errors.
     """
-    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
-    return identification.check_fit(study)
+    with on_cpu():
+        study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
+        return identification.check_fit(study)
 
 
 def residual_function(
@@ -146,7 +151,6 @@ def design_excitation(
 
     Raises `ModelError` for what is wrong.
     """
-    study = _study(model, (data, parameters, sensors, ties, None, prior), key=key)
     given = {
         "inputs": inputs,
         "limits": limits,
@@ -156,9 +160,11 @@ def design_excitation(
         "starts": starts,
         "max_iterations": max_iterations,
     }
-    excitation = study.design or Excitation({})
     changed = {name: value for name, value in given.items() if value is not None}
-    return identification.design_study(study, dataclasses.replace(excitation, **changed), callback)
+    with on_cpu():
+        study = _study(model, (data, parameters, sensors, ties, None, prior), key=key)
+        excitation = dataclasses.replace(study.design or Excitation({}), **changed)
+        return identification.design_study(study, excitation, callback)
 
 
 def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:

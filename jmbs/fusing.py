@@ -47,6 +47,18 @@ def fused_calls(wanted: bool = True) -> Iterator[None]:
         _said.pop()
 
 
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """Computes on the CPU what is in its context: work on few members, for which devices are slow; unless somebody says
+    what to use: the environment variable JAX_PLATFORMS, JAX's setting `jax_platforms` or `jax_default_device`."""
+    is_said = jax.config.values["jax_platforms"] or jax.config.values["jax_default_device"] is not None
+    if is_said or jax.default_backend() == "cpu":
+        yield
+        return
+    with jax.default_device(jax.local_devices(backend="cpu")[0]), fused_calls(False):
+        yield
+
+
 def fused(function: Callable, *args: Any) -> Any:
     """`function(*args)`; a fused call where `fuses`, see `jmbs.fused.call`.
 

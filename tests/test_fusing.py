@@ -9,7 +9,7 @@ import pytest
 from fused.emulated import emulated, needs_compiler
 
 import jmbs
-from jmbs.fusing import VARIABLE, fused, fused_calls, fuses
+from jmbs.fusing import VARIABLE, fused, fused_calls, fuses, on_cpu
 
 
 def names(function, *args) -> list[str]:
@@ -37,6 +37,30 @@ def test_versions_of_jax_that_were_not_tried_have_none(monkeypatch):
     monkeypatch.setattr(jax, "__version__", "0.99.0")
     with fused_calls():
         assert not fuses()
+
+
+@pytest.fixture
+def platforms():
+    """Says JAX's setting, too late to have an effect, and puts it back."""
+    before = jax.config.values["jax_platforms"]
+    yield lambda names: jax.config.update("jax_platforms", names)
+    jax.config.update("jax_platforms", before)
+
+
+def test_few_members_go_to_the_cpu_unless_somebody_says_otherwise(monkeypatch, platforms):
+    def inside() -> tuple:
+        with on_cpu():
+            return jax.config.jax_default_device, fuses()
+
+    assert inside() == (None, False)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with fused_calls():
+        platforms("cuda")
+        assert inside() == (None, True)
+        platforms(None)
+        assert inside() == (jax.devices()[0], False)
+        with jax.default_device(jax.devices()[0]):
+            assert inside() == (jax.devices()[0], True)
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +162,15 @@ def test_and_in_the_plain_program(final):
     with fused_calls():
         found = jax.jit(jax.value_and_grad(lambda members: loss(final)(members)))(MEMBERS)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), found, wanted)
+
+
+def test_a_batch_of_steps_is_one_call():
+    mechanism = jmbs.Mechanism("pendulum")
+    mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
+    model = jmbs.compile(mechanism)
+    states = jax.vmap(lambda q: model.with_parameters({"initial/hinge/q": q}).initial_state())(MEMBERS[:, :1])
+    with fused_calls():
+        program = jax.make_jaxpr(jax.vmap(lambda state: model.step(state, {}, dt=0.01, steps=2)))(states)
+    (step,) = program.eqns
+    assert [eqn.primitive.name for eqn in step.params["jaxpr"].eqns] == ["fused_call"]

@@ -82,13 +82,18 @@ def _is_long(program: ClosedJaxpr) -> bool:
 def _weight(jaxpr: Any) -> int:
     """About how many scalar operations are written out: a loop once, as it is where that would be many."""
     return sum(
-        sum(map(_weight, inner)) if (inner := list(jaxprs_in_params(eqn.params))) else _entries(eqn.outvars)
+        sum(map(_weight, inner)) if (inner := list(jaxprs_in_params(eqn.params))) else _entries(eqn)
         for eqn in jaxpr.eqns
     )
 
 
-def _entries(variables: Sequence[Any]) -> int:
-    return sum(math.prod(var.aval.shape) for var in variables)
+def _entries(eqn: Any) -> int:
+    """Those of all results, each as many as the products that a product of matrices sums for it."""
+    entries = sum(math.prod(var.aval.shape) for var in eqn.outvars)
+    if eqn.primitive.name != "dot_general":
+        return entries
+    (summed, _), _ = eqn.params["dimension_numbers"]
+    return entries * math.prod(eqn.invars[0].aval.shape[axis] for axis in summed)
 
 
 def _with_arguments(program: ClosedJaxpr, ahead: Sequence[int]) -> ClosedJaxpr:

@@ -14,9 +14,9 @@ from jax.core import ShapedArray
 
 from jmbs.fused.algebra import BOOL, apply
 from jmbs.fused.expressions import INDEX, Break, CodeBlock, IfElse, Loop, Node, Variable
-from jmbs.fused.flatten import Equation, Flat
-from jmbs.fused.interpreter import UPDATES, ControlRule, Interpreter, plain
-from jmbs.fused.values import Memory, Scalars, Value, array, fill, index, only, row, scalars
+from jmbs.fused.flatten import Equation, Flat, is_update
+from jmbs.fused.interpreter import ControlRule, Interpreter, plain
+from jmbs.fused.values import Memory, Scalars, Value, array, fill, index, only, row, rows, scalars
 from jmbs.jaxext import constants_and_carry
 
 MANY = 512
@@ -38,16 +38,15 @@ def scan(to: Interpreter, eqn: Equation, args: list[Value], targets: Targets) ->
     if length <= 1 or (length <= options.unroll_below and length * to.flattener.weight(body) <= options.written_out):
         return _written_out(to, eqn, body, consts, carry, xs)
     types, ys_types = eqn.types[: m - n], eqn.types[m - n :]
-    xs = [to.readable(x, t) if math.prod(t.shape) else x for x, t in zip(xs, eqn.given[m:], strict=True)]
+    each = [_rows(to, x, t) for x, t in zip(xs, eqn.given[m:], strict=True)]
     ys = [
         target or Memory(to.code.local(plain(t.dtype), math.prod(t.shape)), t.shape)
         for t, target in zip(ys_types, targets[m - n :], strict=True)
     ]
 
     def one(carry: list[Value], i: Node) -> list[Value]:
-        rows = [row(to.code, x, i) if isinstance(x, Memory) else np.empty(x.shape[1:], object) for x in xs]
         # The arrays that rows are of are read again in the next round.
-        after = to.run(body, [*consts, *carry, *rows], pinned=[*consts, *xs, *ys])
+        after = to.run(body, [*consts, *carry, *(x(i) for x in each)], pinned=[*consts, *xs, *ys])
         for y, value in zip(ys, after[m - n :], strict=True):
             _fill_row(to, y, i, value)
         return after[: m - n]
@@ -59,6 +58,12 @@ def scan(to: Interpreter, eqn: Equation, args: list[Value], targets: Targets) ->
         if y.buffer.kind == "local":
             to.code.finish(y.buffer)
     return [*carry, *ys]
+
+
+def _rows(to: Interpreter, x: Value, t: ShapedArray) -> Callable[[Node], Value]:
+    if math.prod(t.shape):
+        return rows(to.code, x, plain(t.dtype))
+    return lambda i: np.empty(x.shape[1:], object)
 
 
 def _fill_row(to: Interpreter, y: Memory, i: Node, value: Value) -> None:
@@ -199,7 +204,7 @@ def _is_placed(to: Interpreter, body: Flat, v: int) -> bool:
         if not any(read):
             continue
         k, p = read.index(True), eqn.params
-        if eqn.name in UPDATES and k == 0:
+        if is_update(eqn.name) and k == 0:
             return True
         if eqn.name == "scan":
             programs = [(p["jaxpr"], k)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import ClosedJaxpr
@@ -19,6 +20,8 @@ from jmbs.errors import JmbsError
 
 PROGRAMS = "jaxpr", "call_jaxpr", "fun_jaxpr"
 """Parameters in which a call holds what it calls."""
+PARTS = frozenset(("slice", "dynamic_slice", "gather"))
+"""Operations that read a part of an array."""
 Atom = int | np.ndarray
 """A variable's number, or a constant."""
 
@@ -32,6 +35,11 @@ class Untranslatable(JmbsError):
     def __init__(self, operation: str, why: str):
         self.operation, self.why = operation, why
         super().__init__(f"{operation}: {why}")
+
+
+def is_update(name: str) -> bool:
+    """Whether the operation of that name changes a part of an array."""
+    return name == "dynamic_update_slice" or name.startswith("scatter")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -99,6 +107,7 @@ class Flattener:
                 kept.append(equation)
                 needed |= {x for x in equation.inputs if isinstance(x, int)}
         kept.reverse()
+        kept = _read_before_changed(kept)
         results = {x for x in outputs if isinstance(x, int)}
         last = {x: i for i, eqn in enumerate(kept) for x in eqn.inputs if isinstance(x, int)}
         last.update(dict.fromkeys(results, len(kept)))
@@ -124,6 +133,34 @@ class Flattener:
                 results = self._inline(inner, consts, inputs, equations)
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
+
+
+def _read_before_changed(equations: list[Equation]) -> list[Equation]:
+    """The equations in an order in which an array's parts are read before it changes, where nothing is against it, so
+    that it can change in place."""
+    found = list(equations)
+    for change in [eqn for eqn in equations if is_update(eqn.name)]:
+        i, array = found.index(change), change.inputs[0]
+        later = set(change.outputs)  # variables that are not there before
+        ahead: list[Equation] = []
+        for eqn in found[i + 1 :]:
+            if later.isdisjoint(x for x in eqn.inputs if isinstance(x, int)) and _makes_small(eqn):
+                ahead.append(eqn)
+            else:
+                later |= set(eqn.outputs)
+        needed = {x for eqn in ahead if eqn.name in PARTS and eqn.inputs[0] is array for x in eqn.outputs}
+        moved = []
+        for eqn in reversed(ahead):
+            if not needed.isdisjoint(eqn.outputs):
+                moved.append(eqn)
+                needed |= {x for x in eqn.inputs if isinstance(x, int)}
+        rest = [eqn for eqn in found[i:] if eqn not in moved]
+        found[i:] = [*reversed(moved), *rest]
+    return found
+
+
+def _makes_small(eqn: Equation) -> bool:
+    return eqn.name in PARTS or all(math.prod(t.shape) <= 1 for t in eqn.types)
 
 
 def opened(eqn: Any) -> tuple[Any, Sequence]:
@@ -165,4 +202,11 @@ def _calls(jaxpr: Any, primitive: Any) -> bool:
 def _constant(value: Any) -> np.ndarray:
     if isinstance(value, Tracer):
         raise Untranslatable("constant", "the program looks at a value that is traced outside of it")
+    if is_key(getattr(value, "dtype", None)):
+        raise Untranslatable("dtype", f"{value.dtype}")
     return np.asarray(value)
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether it is the type of keys of random numbers."""
+    return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)

@@ -11,8 +11,8 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
 
 from jmbs.fused import elementwise, factorisations, movement, places, reductions
-from jmbs.fused.expressions import Builder, Node
-from jmbs.fused.flatten import Atom, Equation, Flat, Flattener, Untranslatable
+from jmbs.fused.expressions import Buffer, Builder, Node
+from jmbs.fused.flatten import Atom, Equation, Flat, Flattener, Untranslatable, is_key, is_update
 from jmbs.fused.values import (
     LONG,
     Memory,
@@ -25,10 +25,10 @@ from jmbs.fused.values import (
     scalars,
 )
 
-UPDATES = {"dynamic_update_slice", *places.SCATTERS}
 SCALAR_RULES = {**reductions.RULES, **factorisations.RULES}
 KEPT = {
-    *UPDATES,
+    "dynamic_update_slice",
+    *places.SCATTERS,
     *SCALAR_RULES,
     *elementwise.RULES,
     *elementwise.IDENTITIES,
@@ -124,7 +124,7 @@ class Interpreter:
             plain(t.dtype)
         if name in self.control:
             return self.control[name](self, eqn, args, targets)
-        if name in UPDATES:
+        if is_update(name):
             return [self._updated(eqn, args, targets[0])]
         if name in movement.RULES:
             return [movement.RULES[name](code, eqn, args)]
@@ -173,6 +173,7 @@ class Interpreter:
     def owned(self, value: Value, aval: ShapedArray, target: Memory | None = None) -> Memory:
         """The value in a buffer that may change: its own, if nothing reads the old value any more, or a copy."""
         if isinstance(value, Memory) and value.is_whole and not value.buffer.is_final:
+            self._load_parts(value.buffer)
             is_read = any(frame.holds(value) for frame in self.frames) or _is_in(value, self.frames[-1].arguments) > 1
             if not is_read:
                 return value
@@ -180,6 +181,13 @@ class Interpreter:
             target = Memory(self.code.local(plain(aval.dtype), math.prod(aval.shape)), aval.shape)
         fill(self.code, target, value)
         return target
+
+    def _load_parts(self, buffer: Buffer) -> None:
+        """Loads parts of an array that are still to be read, so that it may change."""
+        values = self.frames[-1].values
+        for v, x in values.items():
+            if isinstance(x, Memory) and x.buffer is buffer and not x.is_whole and math.prod(x.shape) <= LONG:
+                values[v] = scalars(self.code, x)
 
     def _updated(self, eqn: Equation, args: list[Value], target: Memory | None) -> Value:
         code, x = self.code, args[0]
@@ -209,6 +217,8 @@ class Interpreter:
 
 def plain(dtype: np.dtype) -> np.dtype:
     """The type, if C has it. What JAX calls float0 is false."""
+    if is_key(dtype):
+        raise Untranslatable("dtype", f"{dtype}")
     if dtype.kind == "V":
         return np.dtype(bool)
     if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:

@@ -13,6 +13,8 @@ from jmbs.cache import keep, keeps_programs, kept
 
 ARCHITECTURE = "compute_80"
 """The oldest devices that these programs run on; the driver makes of them what its own device wants."""
+OPTIONS = (f"--gpu-architecture={ARCHITECTURE}", "--prec-div=false")
+"""Quotients in float32 within 2 units in the last place, as XLA has them on CUDA devices: without branches."""
 OLDEST = ".version 8.3"
 """Of PTX, with CUDA 12.3: the first that takes more than 4 kB of arguments and knows which bytes of a load are used.
 NVRTC writes its own version into the program, which an older driver refuses though it knows all that is in there."""
@@ -48,7 +50,7 @@ def ptx(source: str) -> str:
         raise NotCompiled("NVRTC is not installed; JAX's CUDA extra brings it")
     if not keeps_programs():
         return _compiled(nvrtc, source)
-    about = f"{nvrtc_version()} {ARCHITECTURE} {OLDEST}\n{source}"
+    about = f"{nvrtc_version()} {OPTIONS} {OLDEST}\n{source}"
     name = f"{hashlib.sha256(about.encode()).hexdigest()}.ptx"
     found = kept(name)
     if found is not None:
@@ -72,7 +74,7 @@ def _compiled(nvrtc: ctypes.CDLL, source: str) -> str:
     program = ctypes.c_void_p()
     _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"fused.cu", 0, None, None), "begin")
     try:
-        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={ARCHITECTURE}".encode())
+        options = (ctypes.c_char_p * len(OPTIONS))(*(option.encode() for option in OPTIONS))
         status = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if status:
             raise NotCompiled(_text(nvrtc, program, "ProgramLog").strip() or f"NVRTC's status {status}")

@@ -54,15 +54,31 @@ typedef bool flag;
 typedef _Bool flag;
 static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-static inline void sincos_(double x, double *s, double *c) { *s = sin(x); *c = cos(x); }
-static inline void sincosf_(float x, float *s, float *c) { *s = sinf(x); *c = cosf(x); }
-#define sincos sincos_
-#define sincosf sincosf_
+#endif
+#ifdef __CUDA_ARCH__
+/* CUDA's sines reduce large angles by code that is most of them: a kernel has it once, and not at each place. */
+#define INLINE static __device__ __forceinline__
+static __device__ __noinline__ double2 any_sincos(double x) { double2 y; sincos(x, &y.x, &y.y); return y; }
+static __device__ __noinline__ float2 any_sincosf(float x) { float2 y; sincosf(x, &y.x, &y.y); return y; }
+INLINE bool is_near(double x) { return !(fabs(x) >= 2147483648.0); }
+INLINE bool is_nearf(float x) { return !(fabsf(x) >= 105615.0f); }
+INLINE void near_sincos(double x, double *s, double *c) { __builtin_assume(is_near(x)); sincos(x, s, c); }
+INLINE void near_sincosf(float x, float *s, float *c) { __builtin_assume(is_nearf(x)); sincosf(x, s, c); }
+INLINE void far_sincos(double x, double *s, double *c) { const double2 y = any_sincos(x); *s = y.x; *c = y.y; }
+INLINE void far_sincosf(float x, float *s, float *c) { const float2 y = any_sincosf(x); *s = y.x; *c = y.y; }
+#else
+#define is_near(x) 1
+#define is_nearf(x) 1
+static inline void near_sincos(double x, double *s, double *c) { *s = sin(x); *c = cos(x); }
+static inline void near_sincosf(float x, float *s, float *c) { *s = sinf(x); *c = cosf(x); }
+#define far_sincos near_sincos
+#define far_sincosf near_sincosf
 #endif
 """
 LONGEST = 160
 """Characters of an expression that is written where it is used."""
-PAIRED = {"sin": "cos", "cos": "sin"}
+PAIRED = ("sin", "cos")
+"""Computed together."""
 
 
 def source(code: Builder, name: str, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> str:
@@ -133,10 +149,11 @@ class _Printer:
 
     def block(self, block: CodeBlock, indent: str) -> Iterator[str]:
         """Its lines."""
-        for statement in block.statements:
+        for i, statement in enumerate(block.statements):
             if isinstance(statement, Node):
                 if statement.uses and not statement.name:
-                    yield from (indent + line for line in self._definition(statement))
+                    lines = self._sines(block.statements[i:]) if statement.op in PAIRED else self._definition(statement)
+                    yield from (indent + line for line in lines)
             elif isinstance(statement, Buffer):
                 if statement.is_live:
                     yield f"{indent}{TYPES[statement.dtype.name]} {statement.name}[{max(statement.size, 1)}];"
@@ -153,22 +170,39 @@ class _Printer:
 
     def _definition(self, node: Node) -> Iterator[str]:
         text = self._operation(node)
-        if node.op in PAIRED and (partner := self._partner(node)) is not None:
-            node.name, partner.name = self._new("v"), self._new("v")
-            kind, f = TYPES[node.dtype.name], "sincosf" if node.dtype == np.float32 else "sincos"
-            sine, cosine = (node, partner) if node.op == "sin" else (partner, node)
-            yield f"{kind} {sine.name}, {cosine.name};"
-            yield f"{f}({self.text(node.args[0])}, &{sine.name}, &{cosine.name});"
-        elif node.uses == 1 and not node.outside and _is_movable(node) and len(text) <= LONGEST:
+        if node.uses == 1 and not node.outside and _is_movable(node) and len(text) <= LONGEST:
             node.name = text
         else:
             node.name = self._new("v")
             yield f"const {TYPES[node.dtype.name]} {node.name} = {text};"
 
-    def _partner(self, node: Node) -> Node | None:
-        """The cosine of a sine's angle, or the other way round, if it is needed too."""
-        other = node.home.known.get((PAIRED[node.op], node.dtype.char, None, node.args[0].number))
-        return other if other is not None and other.uses and not other.name else None
+    def _sines(self, statements: Sequence[Any]) -> Iterator[str]:
+        """Sine and cosine of all angles that come next, with one question whether they are all near to zero, so that
+        a compiler can interleave them."""
+        dtype, angles = statements[0].dtype, {}
+        for node in statements:
+            if not (isinstance(node, Node) and (node.name or not node.uses or node.op in PAIRED)):
+                break
+            if node.uses and not node.name:
+                if node.dtype != dtype or not self._is_there(node.args[0]):
+                    break
+                angles.setdefault(node.args[0].number, (node.args[0], {}))[1][node.op] = node
+        kind, f = (TYPES[dtype.name], "f" if dtype == np.float32 else "")
+        calls = []
+        for angle, nodes in angles.values():
+            names = {op: self._new("v") for op in PAIRED}
+            for op, node in nodes.items():
+                node.name = names[op]
+            calls.append((self.text(angle), names["sin"], names["cos"]))
+        yield f"{kind} {', '.join(f'{s}, {c}' for _, s, c in calls)};"
+        yield f"if ({' && '.join(f'is_near{f}({x})' for x, _, _ in calls)}) {{"
+        yield from (f"  near_sincos{f}({x}, &{s}, &{c});" for x, s, c in calls)
+        yield "} else {"
+        yield from (f"  far_sincos{f}({x}, &{s}, &{c});" for x, s, c in calls)
+        yield "}"
+
+    def _is_there(self, node: Node) -> bool:
+        return bool(node.name) or node.op in (CONSTANT, VARIABLE)
 
     def _loop(self, loop: Loop, indent: str) -> Iterator[str]:
         carried = [v for v in loop.carried if v.is_live]

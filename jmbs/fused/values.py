@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,37 @@ def in_memory(code: Builder, value: Value, dtype: np.dtype) -> Memory:
     """The value in memory, where nothing changes it: where it came from, or a new array of its entries."""
     if isinstance(value, Memory):
         return value
+    return _source(value) or Memory(code.filled(list(value.flat), dtype), value.shape)
+
+
+def _source(value: Scalars) -> Memory | None:
+    """Where the scalars are in memory one after the other, if nothing changes them there."""
     nodes = list(value.flat)
     first = nodes[0]
-    if first.op == LOAD and first.extra[0].is_final and all(_follow(first, x, i) for i, x in enumerate(nodes)):
-        buffer, offset = first.extra
-        return Memory(buffer, value.shape, first.args[0] if first.args else None, offset)
-    return Memory(code.filled(nodes, dtype), value.shape)
+    if not (first.op == LOAD and first.extra[0].is_final and all(_follow(first, x, i) for i, x in enumerate(nodes))):
+        return None
+    buffer, offset = first.extra
+    return Memory(buffer, value.shape, first.args[0] if first.args else None, offset)
+
+
+def rows(code: Builder, value: Value, dtype: np.dtype) -> Callable[[Node], Value]:
+    """The rows of an array by their numbers, which are known only as the program runs.
+
+    Scalars come into memory column by column: what is the same in all rows needs none, and what nothing reads neither.
+    """
+    if isinstance(value, Memory) or _source(value) is not None or all(x.is_constant for x in value.flat):
+        memory = in_memory(code, value, dtype)
+        return lambda i: row(code, memory, i)
+    columns = [list(column) for column in value.reshape(len(value), -1).T]
+
+    def one(i: Node) -> Value:
+        nodes = (
+            column[0] if all(x is column[0] for x in column) else code.load(code.filled(column, dtype), i, 0)
+            for column in columns
+        )
+        return array(nodes, value.shape[1:])
+
+    return one
 
 
 def _follow(first: Node, x: Node, i: int) -> bool:
@@ -208,5 +233,5 @@ def fill(code: Builder, target: Memory, value: Value) -> None:
         code.store(target.buffer, target.base, target.offset + i, node)
 
 
-LONG = 64
+LONG = 512
 """Entries that are copied in a loop, if they are more."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.errors import ModelError
+from jmbs.fusing import fused
 from jmbs.jaxext import any_member
 from jmbs.learning.actions import Actions, actions_of
 from jmbs.learning.guarded import guarded
@@ -105,7 +106,10 @@ class ModelEnvironment(eqx.Module):
 
     def observe(self, episode: Episode) -> PyTree:
         """What is observed now; a step gives it too."""
-        return self.observation(self._view(episode.motion, episode.steps))
+        return fused(self._observed, episode.motion, episode.steps)
+
+    def _observed(self, motion: State, steps: Array) -> PyTree:
+        return self.observation(self._view(motion, steps))
 
     def step(self, episode: Episode, action: Float[Array, " n"]) -> Transition:
         """One step; where it ends an episode, the next one begins at once.
@@ -122,7 +126,7 @@ class ModelEnvironment(eqx.Module):
         """The same without a new episode: who calls it looks after the ends."""
         action = self.actions.limited(action, self.model.dtype)
         steps = episode.steps + 1
-        motion, observation, reward, terminated, fine = self._moved(episode.motion, episode.steps, action)
+        motion, observation, reward, terminated, fine = fused(self._moved, episode.motion, episode.steps, action)
         truncated = jnp.zeros((), bool) if self.horizon is None else steps >= self.horizon
         info = {"final_observation": observation, "steps": steps, "failed": ~fine}
         return Episode(motion, steps, episode.key), observation, reward, terminated, truncated, info
@@ -156,7 +160,7 @@ class ModelEnvironment(eqx.Module):
         if not isinstance(given, Mapping) or not all(path.startswith("initial/") for path in given):
             wanted = "a State, or a mapping of paths below initial/; parameters are those of the environment's model"
             raise ModelError("start", repr(given), wanted)
-        return self.model.with_parameters(given).initial_state()
+        return fused(lambda given: self.model.with_parameters(given).initial_state(), given)
 
     def _time(self, steps: Array) -> Float[Array, ""]:
         dtype = self.model.dtype

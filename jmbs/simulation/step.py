@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from jaxtyping import Array
 from jmbs.arrays import is_traced
 from jmbs.dae import Field, velocity_field
 from jmbs.errors import ModelError
+from jmbs.fusing import fused, fuses
 from jmbs.jaxext import one_kernel
 from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import known_number, require_instance, require_state, scalar
@@ -102,6 +104,10 @@ def _users_state(formulation: Formulation, blocks: tuple[Array, ...]) -> State:
 
 @eqx.filter_jit
 def _stepped(formulation: Formulation, state: State | InnerState, dt: Array, t: Array, how: tuple) -> Any:
+    return fused(functools.partial(_after, how=how), formulation, state, dt, t)
+
+
+def _after(formulation: Formulation, state: State | InnerState, dt: Array, t: Array, how: tuple) -> Any:
     inner = isinstance(state, InnerState)
     y = state.blocks if inner else formulation.start(state)
     arrays, others = eqx.partition((formulation, y, dt, t), eqx.is_array)
@@ -110,7 +116,7 @@ def _stepped(formulation: Formulation, state: State | InnerState, dt: Array, t: 
         formulation, y, dt, t = eqx.combine(arrays, others)
         return _in_steps(formulation, y, dt, t, how)
 
-    y = one_kernel(in_steps, arrays)
+    y = in_steps(arrays) if fuses() else one_kernel(in_steps, arrays)
     return InnerState(y) if inner else _users_state(formulation, y)
 
 
