@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import cuda_kernels, figures, fused_on_device, fused_sources, program_sizes
+from experiments.benchmarks import cuda_kernels, figures, fused_on_device, fused_sources, program_sizes, work_on_device
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -29,7 +29,7 @@ large as the method's error where two fourth-order methods treat rotations diffe
 WITHOUT_GPU = """## GPU
 
 Open: `python -m experiments.benchmarks.run --gpu` has not run on a GPU yet; what
-`python -m experiments.benchmarks.fused_on_device` found on one stands below.
+`python -m experiments.benchmarks.fused_on_device` and `work_on_device` found on one stands below.
 """
 
 
@@ -42,7 +42,8 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 def _counted() -> list[str]:
     """What a device's script measured, and what was counted and not measured."""
-    return [fused_on_device.section(), cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
+    on_device = fused_on_device.section(), work_on_device.section()
+    return [*on_device, cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
 
 
 def _section(name: str, result: dict[str, Any]) -> str:

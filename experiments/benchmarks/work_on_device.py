@@ -85,7 +85,7 @@ def sweep(members: int) -> Task:
     def run() -> Found:
         with tempfile.TemporaryDirectory() as folder:
             data = jmbs.sweep(study, Path(folder) / "store.zarr")
-            return {str(name): np.asarray(data[name]) for name in ("final_q", "highest", "status") if name in data}
+            return {str(name): np.asarray(data[name]) for name in ("final_q", "highest", "turned") if name in data}
 
     return run
 

@@ -19,7 +19,7 @@ from jax.core import ShapedArray
 from jmbs.fused.printing import TYPES
 from jmbs.fused.translate import Kernel
 
-SMALL = 128
+SMALL = 256
 """Entries of one member's array, up to which it is small. What reverse mode keeps of all steps is not."""
 NAME = "packed"
 INSIDE = "#define KERNEL static __device__ __forceinline__\n"

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.jaxext import all_entries_at, entries_at
+from jmbs.rigid_body.free_bodies import FreeFactor, are_free, free_accelerations, free_factor, free_solve
 from jmbs.rigid_body.joints import Column
 from jmbs.rigid_body.kinematics import TreeMotion
 from jmbs.rigid_body.passes import backward_pass, forward_pass
@@ -69,12 +70,15 @@ class Eliminated(NamedTuple):
     u: Array
 
 
-class Factor(NamedTuple):
+class ArticulatedFactor(NamedTuple):
     """The factorised mass matrix, by node: joints, the articulated inertia times their columns, inverse resistance."""
 
     joints: Joint
     U: Column
     inverse: Array
+
+
+Factor = ArticulatedFactor | FreeFactor
 
 
 def articulated_accelerations(
@@ -85,6 +89,8 @@ def articulated_accelerations(
 
     **Arguments:** `inertia` of the bodies in world axes; `wrench`: None where bodies need none.
     """
+    if are_free(tree, links):
+        return free_accelerations(links, kin, forces, wrench)
     nodes = tree.nodes
     joints, eliminated = _eliminated(tree, links, kin, inertia, wrench, _of_velocities(nodes, forces))
 
@@ -94,18 +100,22 @@ def articulated_accelerations(
 
     rates, twists = forward_pass(nodes.forest, tell, _at_rest(kin), (joints, eliminated))
     twists = jax.tree.map(lambda x: all_entries_at(x, np.flatnonzero(nodes.last)), twists)
-    return _of_free(nodes, rates), twists, Factor(joints, eliminated.U, eliminated.inverse)
+    return _of_free(nodes, rates), twists, ArticulatedFactor(joints, eliminated.U, eliminated.inverse)
 
 
 def articulated_factor(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Factor:
     """The factorisation of the mass matrix; `inertia` of the bodies in world axes."""
+    if are_free(tree, links):
+        return free_factor(links)
     nothing = jnp.zeros((len(tree.nodes.body), *kin.bodies.position[0].shape[1:]), links.mass.dtype)
     joints, eliminated = _eliminated(tree, links, kin, inertia, None, nothing)
-    return Factor(joints, eliminated.U, eliminated.inverse)
+    return ArticulatedFactor(joints, eliminated.U, eliminated.inverse)
 
 
 def articulated_solve(tree: Tree, factor: Factor, forces: Array) -> Array:
     """`M^-1 forces`, by a backward and a forward pass; forces may have more axes than the factor, behind the first."""
+    if isinstance(factor, FreeFactor):
+        return free_solve(factor, forces)
     nodes = tree.nodes
     zero = jnp.zeros(forces.shape[1:], forces.dtype)
     nothing = zero, zero, zero

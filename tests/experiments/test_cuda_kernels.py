@@ -42,15 +42,13 @@ def test_kernels_of_ours_are_found():
 
 
 GOALS = {"run": 5, "reverse gradient": 15}
-MISSED = {f"humanoid, reverse gradient, {precision}": 16 for precision in ("float32", "float64")}
-"""Programs that do not reach the goal, and what they launch."""
 
 
 def test_runs_launch_few_kernels():
     programs = json.loads(cuda_kernels.RESULT.read_text(encoding="utf-8"))["programs"]
     assert {name.split(",")[0] for name in programs} == {"chain8", "humanoid", "panda", "four_bar2"}
     for name, row in programs.items():
-        assert row["kernels"] <= MISSED.get(name, GOALS[name.split(", ")[1]]), name
+        assert row["kernels"] <= GOALS[name.split(", ")[1]], name
         assert "unknown" not in row["launches"], name
 
 
