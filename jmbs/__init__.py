@@ -2,23 +2,26 @@
 
 import typing
 
-from jmbs import ephs, lie
-from jmbs.cache import use_cache
-from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
-from jmbs.io import load
-from jmbs.library.mechanics import Mechanism, guess, parameter
-from jmbs.simulation import (
-    InnerState,
-    Model,
-    State,
-    Status,
-    Trajectory,
-    compile,
-    map_batch,
-    simulate,
-    simulate_batch,
-    use_all_cores,
-)
+from jmbs import garbage as _garbage
+
+with _garbage.few_collections():
+    from jmbs import ephs, lie
+    from jmbs.cache import use_cache
+    from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
+    from jmbs.io import load
+    from jmbs.library.mechanics import Mechanism, guess, parameter
+    from jmbs.simulation import (
+        InnerState,
+        Model,
+        State,
+        Status,
+        Trajectory,
+        compile,
+        map_batch,
+        simulate,
+        simulate_batch,
+        use_all_cores,
+    )
 
 if typing.TYPE_CHECKING:
     from jmbs.fitting import check_fit, design_excitation, fit, residual_function

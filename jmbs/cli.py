@@ -20,7 +20,7 @@ from typing import Any
 # What needs JAX is imported where it is used, so that `--help`, `--version` and usage errors answer at once.
 from jmbs.errors import AssemblyError, JmbsError, ModelError, printable
 from jmbs.files import check_new_file, write_text
-from jmbs.running import few_collections
+from jmbs.garbage import few_collections
 
 DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
 

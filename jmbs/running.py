@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +15,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from jmbs.simulation import Trajectory
-
-
-OBJECTS = 100_000
-
-
-@contextlib.contextmanager
-def few_collections() -> Iterator[None]:
-    """Lets Python look for garbage once in so many new objects (`OBJECTS`), where it would every 700, and not among
-    those that are there: tracing makes hundreds of thousands that stay, and looking through them again and again takes
-    a seventh of a short run's time."""
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    if not frozen:
-        gc.freeze()
-    gc.set_threshold(OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not frozen:
-            gc.unfreeze()
 
 
 def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:

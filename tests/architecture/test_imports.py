@@ -31,7 +31,7 @@ LAYERS = (
     ("fusing",),
     ("fused",),
     ("cache", "jaxext"),
-    ("arrays", "by_value", "files"),
+    ("arrays", "by_value", "files", "garbage"),
     ("errors",),
 )
 HEIGHT = {name: -line for line, names in enumerate(LAYERS) for name in names}
