@@ -105,11 +105,11 @@ class Flattener:
         for equation in reversed(equations):
             if needed & set(equation.outputs):
                 kept.append(equation)
-                needed |= {x for x in equation.inputs if isinstance(x, int)}
+                needed |= set(_variables(equation))
         kept.reverse()
         kept = _read_before_changed(kept)
         results = {x for x in outputs if isinstance(x, int)}
-        last = {x: i for i, eqn in enumerate(kept) for x in eqn.inputs if isinstance(x, int)}
+        last = {x: i for i, eqn in enumerate(kept) for x in _variables(eqn)}
         last.update(dict.fromkeys(results, len(kept)))
         types = tuple(v.aval for v in program.jaxpr.outvars)
         return Flat(inputs, outputs, tuple(v.aval for v in program.jaxpr.invars), types, tuple(kept), last)
@@ -141,22 +141,31 @@ def _read_before_changed(equations: list[Equation]) -> list[Equation]:
     found = list(equations)
     for change in [eqn for eqn in equations if is_update(eqn.name)]:
         i, array = found.index(change), change.inputs[0]
+        if not any(_reads_part(eqn, array) for eqn in found[i + 1 :]):
+            continue
         later = set(change.outputs)  # variables that are not there before
         ahead: list[Equation] = []
         for eqn in found[i + 1 :]:
-            if later.isdisjoint(x for x in eqn.inputs if isinstance(x, int)) and _makes_small(eqn):
+            if later.isdisjoint(_variables(eqn)) and _makes_small(eqn):
                 ahead.append(eqn)
             else:
                 later |= set(eqn.outputs)
-        needed = {x for eqn in ahead if eqn.name in PARTS and eqn.inputs[0] is array for x in eqn.outputs}
-        moved = []
+        needed = {x for eqn in ahead if _reads_part(eqn, array) for x in eqn.outputs}
+        moved: list[Equation] = []
         for eqn in reversed(ahead):
             if not needed.isdisjoint(eqn.outputs):
                 moved.append(eqn)
-                needed |= {x for x in eqn.inputs if isinstance(x, int)}
-        rest = [eqn for eqn in found[i:] if eqn not in moved]
-        found[i:] = [*reversed(moved), *rest]
+                needed |= set(_variables(eqn))
+        found[i:] = [*reversed(moved), *(eqn for eqn in found[i:] if eqn not in moved)]
     return found
+
+
+def _variables(eqn: Equation) -> list[int]:
+    return [x for x in eqn.inputs if isinstance(x, int)]
+
+
+def _reads_part(eqn: Equation, array: Atom) -> bool:
+    return eqn.name in PARTS and isinstance(eqn.inputs[0], int) and isinstance(array, int) and eqn.inputs[0] == array
 
 
 def _makes_small(eqn: Equation) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from learning.environments import environment, episodes, observation, pendulum, reward
 
 import jmbs
+from jmbs.fusing import fused_calls
 from jmbs.learning import ModelEnvironment
 
 MEMBERS, STEPS = 5, 6
@@ -167,3 +168,32 @@ def test_refusals_while_it_runs():
         environment(start=lambda key: {"rod/mass": 1.0}).reset(jax.random.key(0))
     with pytest.raises(jmbs.ModelError, match="model: found a Mechanism"):
         ModelEnvironment(jmbs.Mechanism("m"), actions={}, observation=observation, reward=reward, dt=0.1)
+
+
+def test_a_batch_of_steps_is_three_kernels_where_there_are_some(batch, actions):
+    """The motion, and where episodes begin anew, their start and what is seen then; keys of random numbers stay
+    outside."""
+
+    def step(batch, action):
+        return jax.vmap(ENV.step)(batch, action)[:5]
+
+    wanted = jax.jit(step)(batch, actions[0])
+    with fused_calls():
+        program = jax.make_jaxpr(lambda *args: step(*args))(batch, actions[0])  # else JAX has traced it already
+        found = jax.jit(lambda *args: step(*args))(batch, actions[0])
+    assert sizes(program.jaxpr) == [(MEMBERS,)] * 3
+    for a, b in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
+        if not jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def sizes(jaxpr) -> list[tuple[int, ...]]:
+    """Axes of members of all fused calls that are in no other."""
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "fused_call":
+            found.append(eqn.params["members"].sizes)
+        else:
+            inner = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple) else (value,))]
+            found += [size for x in inner if hasattr(x, "jaxpr") for size in sizes(x.jaxpr)]
+    return found
