@@ -67,9 +67,9 @@ def fit(
     - `key`: for what is drawn at random, a JAX key or a number.
     - `callback`: called after each iteration with its `iteration`, `cost_per_sample`, `step` and so on.
 
-    It computes on the CPU, where a few long runs are quickest, unless JAX_PLATFORMS or JAX's setting
-    `jax_default_device` says otherwise. Raises `ModelError` for what is wrong in a study. What a fit could not do is in
-    its `status` and `message`.
+    It computes on the CPU, where a few long runs are quickest, and so does the `callback`, unless JAX_PLATFORMS or
+    JAX's setting `jax_default_device` says otherwise. Raises `ModelError` for what is wrong in a study. What a fit
+    could not do is in its `status` and `message`.
     """
     place = None if checkpoint is None else Path(checkpoint)
     with on_cpu():

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+from jmbs.arrays import is_traced
 
 VARIABLE = "JMBS_FUSED"
 """An environment variable: 1 for fused calls on any platform, 0 for none."""
@@ -62,9 +65,10 @@ def on_cpu() -> Iterator[None]:
 def fused(function: Callable, *args: Any) -> Any:
     """`function(*args)`; a fused call where `fuses`, see `jmbs.fused.call`.
 
-    **Arguments:** pytrees; what is no array in them stays as it is.
+    **Arguments:** pytrees; what is no array in them stays as it is. Outside of `jax.jit` and the like nothing is
+    traced, so that the function may look at numbers.
     """
-    if not fuses():
+    if not fuses() or not is_traced((args, jnp.zeros(()))):
         return function(*args)
     # Which takes a moment to import, and interfaces of JAX that other versions may not have.
     from jmbs.fused import fused_call

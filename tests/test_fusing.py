@@ -10,6 +10,7 @@ from fused.emulated import emulated, needs_compiler
 
 import jmbs
 from jmbs.fusing import VARIABLE, fused, fused_calls, fuses, on_cpu
+from jmbs.jaxext import runs_on_cpu
 
 
 def names(function, *args) -> list[str]:
@@ -39,6 +40,11 @@ def test_versions_of_jax_that_were_not_tried_have_none(monkeypatch):
         assert not fuses()
 
 
+def test_outside_of_jit_functions_look_at_numbers():
+    with fused_calls():
+        assert fused(lambda x: float(x), jnp.ones(())) == 1.0
+
+
 @pytest.fixture
 def platforms():
     """Says JAX's setting, too late to have an effect, and puts it back."""
@@ -50,6 +56,7 @@ def platforms():
 def test_few_members_go_to_the_cpu_unless_somebody_says_otherwise(monkeypatch, platforms):
     def inside() -> tuple:
         with on_cpu():
+            assert runs_on_cpu() == (not fuses())
             return jax.config.jax_default_device, fuses()
 
     assert inside() == (None, False)
@@ -60,7 +67,8 @@ def test_few_members_go_to_the_cpu_unless_somebody_says_otherwise(monkeypatch, p
         platforms(None)
         assert inside() == (jax.devices()[0], False)
         with jax.default_device(jax.devices()[0]):
-            assert inside() == (jax.devices()[0], True)
+            with on_cpu():
+                assert fuses()
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,7 @@ def _rolled(
         with code.loop(length, reverse) as loop:
             given = [_carried(to, loop, value, moves) for value, moves in zip(first, moving, strict=True)]
             after = one([*given], code.variable(loop.index))
-            after = [_settled(to, a, b) for a, b in zip(given, after, strict=True)]
+            after = [_settled(to, a, b) for a, b in zip(given, _read(to, given, after), strict=True)]
         still = [_moves(*each) for each in zip(first, given, after, moving, strict=True)]
         if all(np.array_equal(a, b) for a, b in zip(still, moving, strict=True)):
             break
@@ -157,11 +157,31 @@ def _carried(to: Interpreter, loop: Loop, value: Value, moves: np.ndarray) -> Va
     return array(nodes, value.shape)
 
 
+def _read(to: Interpreter, given: Sequence[Value], after: Sequence[Value]) -> list[Value]:
+    """What a round ends with, read before any array that is carried is written over."""
+    pairs = list(zip(given, after, strict=True))
+    written = {id(a.buffer) for a, b in pairs if isinstance(a, Memory) and not _is_itself(a, b)}
+    found: list[Value] = []
+    for a, b in pairs:
+        if not isinstance(a, Memory):
+            b = scalars(to.code, b)
+        elif isinstance(b, Memory) and id(b.buffer) in written and not _is_itself(a, b):
+            copy = Memory(to.code.local(b.buffer.dtype, math.prod(b.shape)), b.shape)
+            fill(to.code, copy, b)
+            b = copy
+        found.append(b)
+    return found
+
+
+def _is_itself(before: Memory, after: Value) -> bool:
+    return isinstance(after, Memory) and after.buffer is before.buffer and after.is_whole
+
+
 def _settled(to: Interpreter, before: Value, after: Value) -> Value:
     """What a round ends with; in memory it is where it was before."""
     if not isinstance(before, Memory):
         return scalars(to.code, after)
-    if not (isinstance(after, Memory) and after.buffer is before.buffer and after.is_whole):
+    if not _is_itself(before, after):
         fill(to.code, before, after)
     return before
 

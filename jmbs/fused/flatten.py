@@ -140,13 +140,16 @@ def _read_before_changed(equations: list[Equation]) -> list[Equation]:
     that it can change in place."""
     found = list(equations)
     for change in [eqn for eqn in equations if is_update(eqn.name)]:
-        i, array = found.index(change), change.inputs[0]
+        array = change.inputs[0]
+        if not isinstance(array, int):
+            continue
+        i = found.index(change)
         if not any(_reads_part(eqn, array) for eqn in found[i + 1 :]):
             continue
         later = set(change.outputs)  # variables that are not there before
         ahead: list[Equation] = []
         for eqn in found[i + 1 :]:
-            if later.isdisjoint(_variables(eqn)) and _makes_small(eqn):
+            if later.isdisjoint(_variables(eqn)) and _is_light(eqn):
                 ahead.append(eqn)
             else:
                 later |= set(eqn.outputs)
@@ -156,7 +159,8 @@ def _read_before_changed(equations: list[Equation]) -> list[Equation]:
             if not needed.isdisjoint(eqn.outputs):
                 moved.append(eqn)
                 needed |= set(_variables(eqn))
-        found[i:] = [*reversed(moved), *(eqn for eqn in found[i:] if eqn not in moved)]
+        of_moved = set(map(id, moved))
+        found[i:] = [*reversed(moved), *(eqn for eqn in found[i:] if id(eqn) not in of_moved)]
     return found
 
 
@@ -164,11 +168,12 @@ def _variables(eqn: Equation) -> list[int]:
     return [x for x in eqn.inputs if isinstance(x, int)]
 
 
-def _reads_part(eqn: Equation, array: Atom) -> bool:
-    return eqn.name in PARTS and isinstance(eqn.inputs[0], int) and isinstance(array, int) and eqn.inputs[0] == array
+def _reads_part(eqn: Equation, array: int) -> bool:
+    return eqn.name in PARTS and isinstance(eqn.inputs[0], int) and eqn.inputs[0] == array
 
 
-def _makes_small(eqn: Equation) -> bool:
+def _is_light(eqn: Equation) -> bool:
+    """Whether it reads a part, or makes no more than numbers, such as the place of one."""
     return eqn.name in PARTS or all(math.prod(t.shape) <= 1 for t in eqn.types)
 
 

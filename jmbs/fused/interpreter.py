@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import jax
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr
@@ -219,7 +220,7 @@ def plain(dtype: np.dtype) -> np.dtype:
     """The type, if C has it. What JAX calls float0 is false."""
     if is_key(dtype):
         raise Untranslatable("dtype", f"{dtype}")
-    if dtype.kind == "V":
+    if dtype == jax.dtypes.float0:
         return np.dtype(bool)
     if dtype.kind not in "fiub" or dtype.itemsize > 8 or dtype == np.float16:
         raise Untranslatable("dtype", f"{dtype}")

@@ -234,4 +234,5 @@ def fill(code: Builder, target: Memory, value: Value) -> None:
 
 
 LONG = 512
-"""Entries that are copied in a loop, if they are more."""
+"""Entries of an array in memory that is copied, or goes through an operation, in a loop if they are more, and of parts
+that are loaded early if they are not."""

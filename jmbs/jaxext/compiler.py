@@ -95,4 +95,10 @@ def quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
 
 def runs_on_cpu() -> bool:
     """Whether programs run on a CPU, if nobody says otherwise. Equations never ask: they are one program everywhere."""
-    return jax.default_backend() == "cpu"
+    return platform_of_programs() == "cpu"
+
+
+def platform_of_programs() -> str:
+    """Where programs run: JAX's setting `jax_default_device`, or else its default."""
+    device = jax.config.values["jax_default_device"]
+    return jax.default_backend() if device is None else getattr(device, "platform", str(device))

@@ -106,7 +106,7 @@ def articulated_accelerations(
 def articulated_factor(tree: Tree, links: Links, kin: TreeMotion, inertia: Symmetric) -> Factor:
     """The factorisation of the mass matrix; `inertia` of the bodies in world axes."""
     if are_free(tree, links):
-        return free_factor(links)
+        return free_factor(links, kin)
     nothing = jnp.zeros((len(tree.nodes.body), *kin.bodies.position[0].shape[1:]), links.mass.dtype)
     joints, eliminated = _eliminated(tree, links, kin, inertia, None, nothing)
     return ArticulatedFactor(joints, eliminated.U, eliminated.inverse)

@@ -34,7 +34,7 @@ def free_accelerations(
     links: Links, kin: TreeMotion, forces: Array, wrench: Column | None
 ) -> tuple[Array, Column, FreeFactor]:
     """As `articulated_accelerations`."""
-    factor, R = free_factor(links), kin.bodies.rotation
+    factor, R = free_factor(links, kin), kin.bodies.rotation
     torque, force = _by_body(forces)
     if wrench is not None:
         torque = subtract(torque, transposed_times(R, wrench[0]))
@@ -43,14 +43,19 @@ def free_accelerations(
     return _by_velocity((angular, linear)), (times(R, angular), times(R, linear)), factor
 
 
-def free_factor(links: Links) -> FreeFactor:
-    """The inverse of the mass matrix."""
-    xx, xy, xz, yy, yz, zz = links.inertias(components=True)
+def free_factor(links: Links, kin: TreeMotion) -> FreeFactor:
+    """The inverse of the mass matrix, of all members of the motion's batch."""
+    shape = kin.bodies.position[0].shape
+    moments = links.inertias(components=True)
+    # In units of their own, so that products of three moments of a grain of sand do not underflow in float32.
+    unit = moments[0] + moments[3] + moments[5]
+    xx, xy, xz, yy, yz, zz = (x / unit for x in moments)
     cofactors = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
-    determinant = dot((xx, xy, xz), cofactors)
+    inverse = 1 / (dot((xx, xy, xz), cofactors) * unit)
     cofactors += xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
-    inverse = 1 / determinant
-    return FreeFactor(tuple(inverse * x for x in cofactors), 1 / links.mass)
+    return FreeFactor(
+        tuple(jnp.broadcast_to(inverse * x, shape) for x in cofactors), jnp.broadcast_to(1 / links.mass, shape)
+    )
 
 
 def free_solve(factor: FreeFactor, forces: Array) -> Array:

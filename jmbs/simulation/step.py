@@ -116,7 +116,7 @@ def _after(formulation: Formulation, state: State | InnerState, dt: Array, t: Ar
         formulation, y, dt, t = eqx.combine(arrays, others)
         return _in_steps(formulation, y, dt, t, how)
 
-    y = in_steps(arrays) if fuses() else one_kernel(in_steps, arrays)
+    y = in_steps(arrays) if fuses() else one_kernel(in_steps, arrays)  # as `fixed_steps` has it
     return InnerState(y) if inner else _users_state(formulation, y)
 
 

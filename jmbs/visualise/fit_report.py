@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from jmbs.files import write_text
+from jmbs.fusing import on_cpu
 from jmbs.identification import (
     ChannelFit,
     Fit,
@@ -24,6 +25,7 @@ from jmbs.identification import (
     plain_values,
     whiteness,
 )
+from jmbs.jaxext import platform_of_programs
 from jmbs.simulation import Trajectory, jmbs_version
 from jmbs.visualise.energy_account import account_section
 from jmbs.visualise.fit_plots import (
@@ -270,7 +272,8 @@ def _effort(fit: Fit) -> tuple[str, str]:
     rows = [(f"{key} in all", str(value)) for key, value in fit.evaluations.items()]
     rows += [(f"seconds: {key}", number_text(value)) for key, value in fit.seconds.items()]
     rows += [("jmbs", jmbs_version()), ("JAX", jax.__version__), ("NumPy", np.__version__)]
-    rows += [("Python", platform.python_version()), ("device", jax.default_backend())]
+    with on_cpu():  # as fits do
+        rows += [("Python", platform.python_version()), ("device", platform_of_programs())]
     return section("Effort and versions", table(("what", "value"), rows))
 
 

@@ -183,6 +183,31 @@ def test_an_array_changes_in_place_after_its_parts_are_read(rng, options):
         assert buffers(function, rows, places) == []
 
 
+@pytest.mark.parametrize("entries", [40, 600])
+def test_what_loops_carry_is_read_before_it_is_written_over(rng, options, entries):
+    """Arrays that change places, that are kept as they were, and numbers of arrays that change."""
+    a, places = rng.normal(size=(MEMBERS, entries)), rng.integers(0, entries, size=(MEMBERS, LENGTH))
+
+    def crossed(c, i):
+        r, p = c
+        return (p.at[i].set(r[0]), r.at[i].add(p[i])), p[1] + r[1]
+
+    def counted(c):
+        n, g, h = c
+        return n + 1, g.at[n].add(1.0), h.at[2 * n].set(0.5 + g[3])
+
+    def functions(a, places):
+        return (
+            lax.scan(crossed, (a, 2 * a), places),
+            lax.scan(lambda c, _: ((c[1], c[0]), None), (a, a[::-1]), length=3),
+            lax.scan(lambda c, _: ((c[0] * 2 + 1, c[0][3]), None), (a, a[0]), length=3),
+            lax.scan(lambda c, i: ((c[0].at[i].set(1.0), c[0]), None), (a, 3 * a), places),
+            lax.while_loop(lambda c: c[0] < 5, counted, (0, a, a + 1)),
+        )
+
+    check(functions, a, places, options=options)
+
+
 def test_forms_are_as_asked(options):
     program = jax.make_jaxpr(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, length=5)[0])(1.0)
     text = translate(program, [True], options=options).source.split("KERNEL void")[1]

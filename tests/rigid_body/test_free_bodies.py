@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from rigid_body.test_dynamics import Case
 
 import jmbs
-from jmbs.rigid_body import articulated
-from jmbs.rigid_body.free_bodies import FreeFactor, are_free
+from jmbs.rigid_body import articulated, forward_dynamics
+from jmbs.rigid_body.free_bodies import FreeFactor, are_free, free_factor
 from jmbs.rigid_body.kinematics import kinematics
 from jmbs.rigid_body.mass_matrix import turned_inertias
 
@@ -54,6 +55,38 @@ def test_they_accelerate_as_the_recursion_says(wrench, monkeypatch):
     assert by_themselves and not by_recursion
     for a, b in zip(direct, eliminated, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_batches_have_their_derivatives():
+    """Of velocities, forces and parameters alone, by both modes."""
+    case = Case(bodies())
+    vectors, factors = jnp.asarray(np.random.default_rng(2).normal(size=(4, 12))), jnp.linspace(0.5, 2.0, 4)
+
+    def weighted(links, v, forces):
+        return forward_dynamics(case.tree, links, case.q, v, forces, case.loads) @ case.other
+
+    def of_mass(factor):
+        return weighted(eqx.tree_at(lambda x: x.mass, case.links, factor * case.links.mass), case.v, case.forces)
+
+    def of_inertia(factor):
+        return weighted(eqx.tree_at(lambda x: x.inertia, case.links, factor * case.links.inertia), case.v, case.forces)
+
+    of_velocity, of_forces = lambda v: weighted(case.links, v, case.forces), lambda f: weighted(case.links, case.v, f)
+    for function, x in ((of_velocity, vectors), (of_forces, vectors), (of_mass, factors), (of_inertia, factors)):
+        found = jax.jit(jax.vmap(jax.grad(function)))(x)
+        wanted = jnp.stack([jax.jacfwd(function)(one) for one in x])
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_grains_have_an_inverse_in_float32():
+    case = Case(bodies())
+    small = eqx.tree_at(lambda x: x.inertia, case.links, 1e-14 * case.links.inertia)
+    small = jax.tree.map(lambda x: x.astype(jnp.float32), small)
+    motion = eqx.filter_jit(kinematics)(case.tree, small, case.q, case.v, local=True)
+    found = jnp.stack(free_factor(small, motion).inertia)
+    wanted = jnp.linalg.inv(small.inertias(components=False).astype(jnp.float64))
+    np.testing.assert_allclose(found[0], wanted[:, 0, 0], rtol=1e-4)
+    np.testing.assert_allclose(found[4], wanted[:, 1, 2], rtol=1e-4)
 
 
 def test_a_joint_makes_a_tree_of_them():
