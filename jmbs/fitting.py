@@ -38,6 +38,7 @@ from jmbs.simulation import Model, compile
 PARTS = ("data", "parameters", "sensors", "ties", "derived", "prior")
 
 
+@on_cpu()
 def fit(
     model: str | os.PathLike[str] | Study | Model | Mechanism,
     data: Recording | Iterable[Recording] | None = None,
@@ -71,12 +72,12 @@ def fit(
     JAX's setting `jax_default_device` says otherwise. Raises `ModelError` for what is wrong in a study. What a fit
     could not do is in its `status` and `message`.
     """
+    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
     place = None if checkpoint is None else Path(checkpoint)
-    with on_cpu():
-        study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
-        return estimated(study, checkpoint=place, resume=resume, progress=callback)
+    return estimated(study, checkpoint=place, resume=resume, progress=callback)
 
 
+@on_cpu()
 def check_fit(
     model: str | os.PathLike[str] | Study | Model | Mechanism,
     data: Recording | Iterable[Recording] | None = None,
@@ -93,9 +94,8 @@ def check_fit(
 
     Arguments as of `fit`. One simulation and one Jacobian at the start, no fit; neither where the data have errors.
     """
-    with on_cpu():
-        study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
-        return identification.check_fit(study)
+    study = _study(model, (data, parameters, sensors, ties, derived, prior), estimator, key)
+    return identification.check_fit(study)
 
 
 def residual_function(
@@ -116,6 +116,7 @@ def residual_function(
     return identification.residual_function(_study(model, (data, parameters, sensors, ties, derived, prior)))
 
 
+@on_cpu()
 def design_excitation(
     model: str | os.PathLike[str] | Study | Model | Mechanism,
     parameters: Mapping[str, Parameter] | Iterable[str] | None = None,
@@ -151,6 +152,7 @@ def design_excitation(
 
     Raises `ModelError` for what is wrong.
     """
+    study = _study(model, (data, parameters, sensors, ties, None, prior), key=key)
     given = {
         "inputs": inputs,
         "limits": limits,
@@ -160,11 +162,9 @@ def design_excitation(
         "starts": starts,
         "max_iterations": max_iterations,
     }
+    excitation = study.design or Excitation({})
     changed = {name: value for name, value in given.items() if value is not None}
-    with on_cpu():
-        study = _study(model, (data, parameters, sensors, ties, None, prior), key=key)
-        excitation = dataclasses.replace(study.design or Excitation({}), **changed)
-        return identification.design_study(study, excitation, callback)
+    return identification.design_study(study, dataclasses.replace(excitation, **changed), callback)
 
 
 def estimated(study: Study, check: Check | None = None, **options: Any) -> Fit:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jmbs.arrays import is_traced
+from jmbs.jaxext import runs_on_cpu
 
 VARIABLE = "JMBS_FUSED"
 """An environment variable: 1 for fused calls on any platform, 0 for none."""
@@ -55,7 +56,7 @@ def on_cpu() -> Iterator[None]:
     """Computes on the CPU what is in its context: work on few members, for which devices are slow; unless somebody says
     what to use: the environment variable JAX_PLATFORMS, JAX's setting `jax_platforms` or `jax_default_device`."""
     is_said = jax.config.values["jax_platforms"] or jax.config.values["jax_default_device"] is not None
-    if is_said or jax.default_backend() == "cpu":
+    if is_said or runs_on_cpu():
         yield
         return
     with jax.default_device(jax.local_devices(backend="cpu")[0]), fused_calls(False):

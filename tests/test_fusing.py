@@ -72,12 +72,17 @@ def test_few_members_go_to_the_cpu_unless_somebody_says_otherwise(monkeypatch, p
 
 
 @pytest.fixture(scope="module")
-def run():
-    """A run of a pendulum by its mass and gravity."""
+def model():
+    """A pendulum."""
     mechanism = jmbs.Mechanism("pendulum")
     mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
     mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
-    model = jmbs.compile(mechanism)
+    return jmbs.compile(mechanism)
+
+
+@pytest.fixture(scope="module")
+def run(model):
+    """A run of a pendulum by its mass and gravity."""
     start = model.initial_state()
 
     def run(member, ts, audit=False, **control):
@@ -172,11 +177,7 @@ def test_and_in_the_plain_program(final):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), found, wanted)
 
 
-def test_a_batch_of_steps_is_one_call():
-    mechanism = jmbs.Mechanism("pendulum")
-    mechanism.add_body("rod", mass=1.0, inertia=[0.1, 0.1, 0.1])
-    mechanism.add_joint("hinge", "revolute", "ground", "rod", child_frame={"position": [0, 0, 0.5]}, axis=[0, 1, 0])
-    model = jmbs.compile(mechanism)
+def test_a_batch_of_steps_is_one_call(model):
     states = jax.vmap(lambda q: model.with_parameters({"initial/hinge/q": q}).initial_state())(MEMBERS[:, :1])
     with fused_calls():
         program = jax.make_jaxpr(jax.vmap(lambda state: model.step(state, {}, dt=0.01, steps=2)))(states)

@@ -92,22 +92,15 @@ def sweep(members: int) -> Task:
 
 def environments(members: int) -> Task:
     """100 steps of a cart with two poles under random forces, observations and rewards kept."""
-    from experiments.benchmarks.learning_environment import starts
+    from experiments.benchmarks.learning_environment import by_environment, starts
     from experiments.cart_two_poles.cart import FORCE, cart, environment
 
     env, rng = environment(cart(), 500, 0.1), np.random.default_rng(SEED)
     episodes = starts(env, jnp.asarray(rng.normal(0.0, 0.1, (members, 6))), rng)
     actions = jnp.asarray(rng.uniform(-FORCE, FORCE, (members, 100, 1)))
 
-    def member(given: Any) -> Any:
-        def step(episode: Any, action: Any) -> Any:
-            episode, observation, reward, *_ = env.step(episode, action)
-            return episode, (observation, reward)
-
-        return jax.lax.scan(step, *given)[1]
-
-    run = jax.jit(lambda *given: jmbs.map_batch(member, given))
-    return lambda: dict(zip(("observation", "reward"), run(episodes, actions), strict=True))
+    run = by_environment(env, episodes, actions)
+    return lambda: dict(zip(("observation", "reward"), run()[1], strict=False))
 
 
 TASKS: dict[str, tuple[Callable[[int], Task], int]] = {
@@ -139,7 +132,7 @@ def measure(name: str, members: int, file: Path) -> Found:
 
 
 def difference(one: Path, other: Path) -> float:
-    """The largest of any array, relative to its largest entry."""
+    """The median over an array's entries, relative to its largest entry; the largest of all arrays."""
     with np.load(one) as a, np.load(other) as b:
         return max(_difference(np.asarray(a[name], float), np.asarray(b[name], float)) for name in a.files)
 

@@ -38,7 +38,7 @@ def scan(to: Interpreter, eqn: Equation, args: list[Value], targets: Targets) ->
     if length <= 1 or (length <= options.unroll_below and length * to.flattener.weight(body) <= options.written_out):
         return _written_out(to, eqn, body, consts, carry, xs)
     types, ys_types = eqn.types[: m - n], eqn.types[m - n :]
-    each = [_rows(to, x, t) for x, t in zip(xs, eqn.given[m:], strict=True)]
+    each = [rows(to.code, x, plain(t.dtype)) for x, t in zip(xs, eqn.given[m:], strict=True)]
     ys = [
         target or Memory(to.code.local(plain(t.dtype), math.prod(t.shape)), t.shape)
         for t, target in zip(ys_types, targets[m - n :], strict=True)
@@ -58,12 +58,6 @@ def scan(to: Interpreter, eqn: Equation, args: list[Value], targets: Targets) ->
         if y.buffer.kind == "local":
             to.code.finish(y.buffer)
     return [*carry, *ys]
-
-
-def _rows(to: Interpreter, x: Value, t: ShapedArray) -> Callable[[Node], Value]:
-    if math.prod(t.shape):
-        return rows(to.code, x, plain(t.dtype))
-    return lambda i: np.empty(x.shape[1:], object)
 
 
 def _fill_row(to: Interpreter, y: Memory, i: Node, value: Value) -> None:
@@ -131,7 +125,7 @@ def _rolled(
         with code.loop(length, reverse) as loop:
             given = [_carried(to, loop, value, moves) for value, moves in zip(first, moving, strict=True)]
             after = one([*given], code.variable(loop.index))
-            after = [_settled(to, a, b) for a, b in zip(given, _read(to, given, after), strict=True)]
+            after = _settled(to, given, after)
         still = [_moves(*each) for each in zip(first, given, after, moving, strict=True)]
         if all(np.array_equal(a, b) for a, b in zip(still, moving, strict=True)):
             break
@@ -157,8 +151,8 @@ def _carried(to: Interpreter, loop: Loop, value: Value, moves: np.ndarray) -> Va
     return array(nodes, value.shape)
 
 
-def _read(to: Interpreter, given: Sequence[Value], after: Sequence[Value]) -> list[Value]:
-    """What a round ends with, read before any array that is carried is written over."""
+def _settled(to: Interpreter, given: Sequence[Value], after: Sequence[Value]) -> list[Value]:
+    """What a round ends with; in memory it is where it was before. All is read before any array is written over."""
     pairs = list(zip(given, after, strict=True))
     written = {id(a.buffer) for a, b in pairs if isinstance(a, Memory) and not _is_itself(a, b)}
     found: list[Value] = []
@@ -170,20 +164,16 @@ def _read(to: Interpreter, given: Sequence[Value], after: Sequence[Value]) -> li
             fill(to.code, copy, b)
             b = copy
         found.append(b)
+    for k, (a, b) in enumerate(zip(given, found, strict=True)):
+        if isinstance(a, Memory):
+            if not _is_itself(a, b):
+                fill(to.code, a, b)
+            found[k] = a
     return found
 
 
 def _is_itself(before: Memory, after: Value) -> bool:
     return isinstance(after, Memory) and after.buffer is before.buffer and after.is_whole
-
-
-def _settled(to: Interpreter, before: Value, after: Value) -> Value:
-    """What a round ends with; in memory it is where it was before."""
-    if not isinstance(before, Memory):
-        return scalars(to.code, after)
-    if not _is_itself(before, after):
-        fill(to.code, before, after)
-    return before
 
 
 def _moves(first: Value, given: Value, after: Value, moving: np.ndarray) -> np.ndarray:

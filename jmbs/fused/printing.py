@@ -187,7 +187,7 @@ class _Printer:
                 if node.dtype != dtype or not self._is_there(node.args[0]):
                     break
                 angles.setdefault(node.args[0].number, (node.args[0], {}))[1][node.op] = node
-        kind, f = (TYPES[dtype.name], "f" if dtype == np.float32 else "")
+        kind, f = TYPES[dtype.name], "f" if dtype == np.float32 else ""
         calls = []
         for angle, nodes in angles.values():
             names = {op: self._new("v") for op in PAIRED}

@@ -89,6 +89,8 @@ def rows(code: Builder, value: Value, dtype: np.dtype) -> Callable[[Node], Value
 
     Scalars come into memory column by column: what is the same in all rows needs none, and what nothing reads neither.
     """
+    if not math.prod(value.shape):
+        return lambda i: np.empty(value.shape[1:], object)
     if isinstance(value, Memory) or _source(value) is not None or all(x.is_constant for x in value.flat):
         memory = in_memory(code, value, dtype)
         return lambda i: row(code, memory, i)

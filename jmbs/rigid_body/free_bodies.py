@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jmbs.rigid_body.joints import Column, FreeBodies, entries_of
+from jmbs.rigid_body.joints import Column, FreeBodies, twist_of
 from jmbs.rigid_body.kinematics import TreeMotion
 from jmbs.rigid_body.topology import Links, Tree
 from jmbs.spatial import Symmetric, dot, scale, subtract, symmetric_times, times, transposed_times
@@ -70,8 +70,7 @@ def _solved(factor: FreeFactor, wrench: Column) -> Column:
 
 
 def _by_body(x: Array) -> Column:
-    entries = entries_of(x.reshape(-1, 6, *x.shape[1:]), 6)
-    return entries[:3], entries[3:]
+    return twist_of(x.reshape(-1, 6, *x.shape[1:]), components=True)
 
 
 def _by_velocity(twist: Column) -> Array:
