@@ -230,7 +230,7 @@ def _run(args: argparse.Namespace) -> int:
     from jmbs.io import check_directory, claimed, write_result
     from jmbs.jaxext import ask_for_quick_compiling
     from jmbs.running import draw_plots, number, report, simulate_timed
-    from jmbs.simulation import waiting
+    from jmbs.simulation import labelled_arrays, waiting
 
     if args.out is not None:
         check_directory(args.out, force=args.force)
@@ -244,9 +244,9 @@ def _run(args: argparse.Namespace) -> int:
         trajectory, compile_time, wall_time = simulate_timed(model)
         with waiting("writing and drawing"):
             times = {"wall_time": wall_time, "compile_time": compile_time}
-            dataset = trajectory.to_xarray()
-            summary = write_result(trajectory, directory, **times, force=args.force, dataset=dataset)
-            plots, trouble = draw_plots(dataset, directory)
+            result = labelled_arrays(trajectory)
+            summary = write_result(trajectory, directory, **times, force=args.force, result=result)
+            plots, trouble = draw_plots(result, directory)
     print(report(summary, directory, plots))
     print(f"\nNext, draw the mechanism: jmbs draw {args.config}")
     if trouble:

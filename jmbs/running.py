@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jmbs.errors import RunInterrupted
 
 if TYPE_CHECKING:
-    import xarray as xr
-
-    from jmbs.simulation import Trajectory
+    from jmbs.simulation import LabelledArrays, Trajectory
 
 
 def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:
@@ -45,7 +43,7 @@ def _simulate(model: Any, state: Any) -> Trajectory:
             return stop.trajectory()
 
 
-def draw_plots(result: Trajectory | xr.Dataset, directory: Path) -> tuple[list[Path], str]:
+def draw_plots(result: LabelledArrays, directory: Path) -> tuple[list[Path], str]:
     """Draws what a run did, where its result is written already; the files, and what went wrong, if anything did."""
     from jmbs.io import PLOT_FOLDER
     from jmbs.visualise import plot_trajectory

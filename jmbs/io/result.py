@@ -12,17 +12,15 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from jmbs.errors import ModelError
 from jmbs.files import reason, remove_stale, replacing, write_text
+from jmbs.io.netcdf import write_netcdf
 from jmbs.io.summary import summarise
-from jmbs.simulation import Trajectory
-
-if TYPE_CHECKING:
-    import xarray as xr
+from jmbs.simulation import LabelledArrays, Trajectory, labelled_arrays
 
 RESULT_FILE = "result.nc"
 SUMMARY_FILE = "summary.json"
@@ -156,30 +154,26 @@ def write_result(
     wall_time: float | None = None,
     compile_time: float | None = None,
     force: bool = False,
-    dataset: xr.Dataset | None = None,
+    result: LabelledArrays | None = None,
 ) -> dict[str, Any]:
     """Write `result.nc` and `summary.json` into `directory`, which is created, and return the summary.
 
     Each file is written under a temporary name and then renamed, so a reader never meets half of one. `wall_time`
-    and `compile_time` are in seconds; `dataset` is `trajectory.to_xarray()`, for callers that need it too. Raises
+    and `compile_time` are in seconds; `result` is `labelled_arrays(trajectory)`, for callers that need it too. Raises
     `ResultFolderError` (a `ModelError`) when a result is there and `force` is not given, or another run is writing
     there.
     """
     directory = Path(directory)
-    dataset = trajectory.to_xarray() if dataset is None else dataset
+    result = labelled_arrays(trajectory) if result is None else result
     summary = summarise(trajectory, wall_time, compile_time)
     text = json.dumps(_json_ready(summary), indent=2, allow_nan=False) + "\n"
-    # xarray would mark missing values with a fill value; NaN says the same without another convention.
-    encoding = {name: {"_FillValue": None} for name in dataset.variables}
     with _made(directory, force=True), _alone(directory):
         for name in RESULT_FILES:
             if not force and os.path.lexists(directory / name):
                 wanted = "a folder without one, or force=True"
                 raise ResultFolderError(str(directory), f"an earlier result ({name})", wanted)
         with replacing(directory / RESULT_FILE) as partial:
-            # netCDF4 rather than h5netcdf: its wheel is complete and the reference implementation, while h5netcdf from
-            # 1.8 on comes without a backend (h5py has to be asked for besides). Either reads the file.
-            dataset.to_netcdf(partial, engine="netcdf4", encoding=encoding)
+            write_netcdf(result, partial)
             write_text(directory / SUMMARY_FILE, text)
     return summary
 

@@ -7,9 +7,10 @@ from jmbs.simulation.batch_runs import simulate_batch, takes_adaptive_steps
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.dataset import ACCOUNT as SCALARS
-from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS
+from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS, labelled_arrays
 from jmbs.simulation.inputs import input_size, with_inputs
 from jmbs.simulation.integrate import simulate
+from jmbs.simulation.labelled import LabelledArrays
 from jmbs.simulation.misses import chosen_by_assembly, loops
 from jmbs.simulation.model import Model
 from jmbs.simulation.motion_view import MotionView
@@ -34,6 +35,7 @@ __all__ = [
     "BrokenLaw",
     "InnerState",
     "JointCoordinates",
+    "LabelledArrays",
     "Labels",
     "Model",
     "MotionView",
@@ -57,6 +59,7 @@ __all__ = [
     "input_size",
     "is_successful",
     "known_number",
+    "labelled_arrays",
     "jmbs_version",
     "loops",
     "map_batch",

@@ -1,4 +1,4 @@
-"""A trajectory as a labelled `xarray.Dataset`: the layout of result files, schema `jmbs-result/1`."""
+"""A trajectory as labelled arrays: the layout of result files, schema `jmbs-result/1`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jaxtyping import ArrayLike
 from jmbs.arrays import is_traced
 from jmbs.errors import ModelError
 from jmbs.simulation.broken_laws import KEPT, broken_laws
+from jmbs.simulation.labelled import LabelledArray, LabelledArrays
 from jmbs.simulation.status import Status, is_successful, members, message, status_name
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     """The dataset of a concrete trajectory with at most one batch axis; see `Trajectory.to_xarray`."""
     import xarray as xr  # here, because it takes longer to import than the rest of jmbs and few callers need it
 
+    labelled = labelled_arrays(trajectory)
+    return xr.Dataset(dict(labelled.data_vars), dict(labelled.coords), dict(labelled.attrs))
+
+
+def labelled_arrays(trajectory: Trajectory) -> LabelledArrays:
+    """What `Trajectory.to_xarray` holds, for what needs no xarray; of the same trajectories."""
     if is_traced(trajectory):
         raise ModelError("trajectory", "traced arrays", "concrete ones; call `to_xarray` outside jit, vmap and grad")
     if trajectory.ts.ndim > 2:
@@ -63,7 +70,6 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
     variables = _body_variables(trajectory) | _joint_variables(trajectory)
     variables |= _other_variables(trajectory) | _constraint_variables(trajectory)
     variables = {name: (lead + dims, data, attrs) for name, (dims, data, attrs) in variables.items()}
-    coordinates = _coordinates(trajectory)
     attributes: dict[str, Any] = {
         "result_schema": RESULT_SCHEMA,
         "jmbs_version": trajectory.labels.version,
@@ -78,7 +84,15 @@ def dataset_of(trajectory: Trajectory) -> xr.Dataset:
         attributes |= summary
     else:
         attributes |= _outcome(trajectory)
-    return xr.Dataset(variables, coordinates, attributes)
+    return LabelledArrays(_as_variables(variables), _as_variables(_coordinates(trajectory)), attributes)
+
+
+def _as_variables(parts: Mapping[str, Any]) -> dict[str, LabelledArray]:
+    """Of (dimensions, array, attributes) by name; one dimension needs no tuple."""
+    return {
+        name: LabelledArray((dims,) if isinstance(dims, str) else dims, np.asarray(data), attrs)
+        for name, (dims, data, attrs) in parts.items()
+    }
 
 
 def _without_what_follows(trajectory: Trajectory) -> Trajectory:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import xarray as xr
+from jmbs.visualise.canvas import Result
 
 
 class Line(NamedTuple):
@@ -21,7 +20,7 @@ Panel = tuple[str, list[Line]]
 """A label for the vertical axis, and the curves."""
 
 
-def panels_by_path(dataset: xr.Dataset, kind: str) -> list[Panel]:
+def panels_by_path(dataset: Result, kind: str) -> list[Panel]:
     """Panels of the variables `<kind>_<path>`, one for each last name and unit, entries of arrays as curves."""
     panels: dict[tuple[str, str], list[Line]] = {}
     for variable in map(str, dataset):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,8 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import LogFormatter
 
+from jmbs.simulation import LabelledArrays
+
 if TYPE_CHECKING:
     import xarray as xr
+
+Result: TypeAlias = "LabelledArrays | xr.Dataset"
+"""What pictures of a result are drawn from."""
 
 WIDTH = 10.0  # inches
 LEFT, BOTTOM, EDGE = 0.95, 0.5, 0.1
@@ -71,7 +76,7 @@ def log_scale(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(LogFormatter())
 
 
-def headline(figure: Figure, dataset: xr.Dataset) -> None:
+def headline(figure: Figure, dataset: Result) -> None:
     """The system's name above the figure, and that the run failed if it did."""
     failure = dataset.attrs.get("failure_time", np.nan)
     text = str(dataset.attrs.get("name", ""))
@@ -81,7 +86,7 @@ def headline(figure: Figure, dataset: xr.Dataset) -> None:
     figure.suptitle(text, fontsize=11, **place, color="crimson" if np.isfinite(failure) else "black")
 
 
-def finish_axes(ax: Axes, dataset: xr.Dataset, label: str) -> None:
+def finish_axes(ax: Axes, dataset: Result, label: str) -> None:
     """The label of the vertical axis, a grid, and a line where the run failed."""
     ax.set_ylabel(label, fontsize=8)
     ax.tick_params(labelsize=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmbs.simulation import Trajectory, is_successful, message
+from jmbs.simulation import Trajectory, is_successful, labelled_arrays, message
 from jmbs.visualise.plots import account_figure
 from jmbs.visualise.web_page import paragraph, picture, section, table
 
@@ -34,7 +34,7 @@ def account_section(trajectory: Trajectory | None) -> tuple[str, str]:
     body += paragraph(f"Entropy produced: {entropy:.6g} J/K{'' if entropy >= 0 else ', which no passive model does'}.")
     if not is_successful(trajectory.status):
         body = paragraph(f"The run did not reach its end: {message(trajectory.status)}", "warning") + body
-    figure = account_figure(trajectory.to_xarray())
+    figure = account_figure(labelled_arrays(trajectory))
     return section(TITLE, body, picture(figure, "Energies, entropy and first-law residual over time") if figure else "")
 
 

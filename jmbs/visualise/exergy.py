@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jmbs.visualise.canvas import EDGE, TITLE, arrange, finish_axes, headline, stacked_figure
-
-if TYPE_CHECKING:
-    import xarray as xr
+from jmbs.visualise.canvas import EDGE, TITLE, Result, arrange, finish_axes, headline, stacked_figure
 
 STORED_COLOURS = {
     "kinetic": "#1f77b4",
@@ -38,22 +35,22 @@ class Share(NamedTuple):
     values: np.ndarray
 
 
-def exergy_figure(dataset: xr.Dataset) -> Figure | None:
+def exergy_figure(dataset: Result) -> Figure | None:
     """Exergy since the start, stacked: what each irreversible component destroyed, then the storages' gains by kind.
 
     Gains stand above zero and losses below, so that all layers add up to the line of what was supplied. None where
     nothing irreversible happened, or the audit was off.
     """
-    if "destroyed" not in dataset or "stored" not in dataset or not _largest(dataset.destroyed.values):
+    if "destroyed" not in dataset or "stored" not in dataset or not _largest(dataset["destroyed"].values):
         return None
     temperatures = [str(name) for name in dataset if str(name).startswith("temperature_")]
     figure = stacked_figure(4.6 + (2.1 if temperatures else 0.0))
     panels = figure.subplots(2, 1, sharex=True, height_ratios=[4.6, 2.1]) if temperatures else [figure.subplots()]
     ax = panels[0]
     shares = _grouped([*_destroyed(dataset), *_stored(dataset)])
-    _stack(ax, dataset.time.values, shares)
-    supplied = dataset.supplied.values + dataset.projection_work.values
-    ax.plot(dataset.time.values, supplied, color="black", linewidth=1.4, label=f"supplied: {_final(supplied)}")
+    _stack(ax, dataset["time"].values, shares)
+    supplied = dataset["supplied"].values + dataset["projection_work"].values
+    ax.plot(dataset["time"].values, supplied, color="black", linewidth=1.4, label=f"supplied: {_final(supplied)}")
     finish_axes(ax, dataset, "exergy since the start (J)")
     ax.set_title("Where the exergy went (figures: at the end)", fontsize=10)
     ax.margins(x=0)
@@ -71,20 +68,20 @@ def _legend(ax: Axes, handles: list, names: list[str]) -> None:
     ax.legend(handles, names, loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=8, borderaxespad=0.0)
 
 
-def _draw_temperatures(ax: Axes, dataset: xr.Dataset, names: list[str]) -> None:
+def _draw_temperatures(ax: Axes, dataset: Result, names: list[str]) -> None:
     """Temperatures of the thermal stores, which say how much exergy their heat has."""
     for name in names[:MOST_TEMPERATURES]:
-        ax.plot(dataset.time.values, dataset[name].values, linewidth=1.3, label=name.removeprefix("temperature_"))
+        ax.plot(dataset["time"].values, dataset[name].values, linewidth=1.3, label=name.removeprefix("temperature_"))
     finish_axes(ax, dataset, "temperature (K)")
     ax.set_title("Thermal stores", fontsize=10)
     _legend(ax, *ax.get_legend_handles_labels())
 
 
-def _stored(dataset: xr.Dataset) -> list[Share]:
+def _stored(dataset: Result) -> list[Share]:
     """Change of the exergy in storages, by kind."""
-    values = _finite(dataset.stored.values)
+    values = _finite(dataset["stored"].values)
     change = values - values[:1]
-    kinds = dataset.storage_kind.values if "storage_kind" in dataset.coords else ["stored"] * values.shape[1]
+    kinds = dataset["storage_kind"].values if "storage_kind" in dataset.coords else ["stored"] * values.shape[1]
     shares = []
     for kind, colour in STORED_COLOURS.items():
         members = [str(k) == kind for k in kinds]
@@ -94,10 +91,10 @@ def _stored(dataset: xr.Dataset) -> list[Share]:
     return shares
 
 
-def _destroyed(dataset: xr.Dataset) -> list[Share]:
+def _destroyed(dataset: Result) -> list[Share]:
     """Exergy destroyed by each irreversible component, the largest first."""
-    names = [str(path).removesuffix("/mf") for path in dataset.irreversible.values]
-    columns = zip(names, _finite(dataset.destroyed.values).T, strict=True)
+    names = [str(path).removesuffix("/mf") for path in dataset["irreversible"].values]
+    columns = zip(names, _finite(dataset["destroyed"].values).T, strict=True)
     columns = sorted(((n, v) for n, v in columns if _largest(v) > 0), key=lambda pair: -_largest(pair[1]))
     shares = [Share(f"destroyed, {n}", c, v) for (n, v), c in zip(columns, DESTROYED_COLOURS, strict=False)]
     rest = [Share("", OTHER_COLOUR, values) for _, values in columns[len(shares) :]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
@@ -13,13 +12,10 @@ from matplotlib.figure import Figure, SubFigure
 
 from jmbs.errors import ModelError
 from jmbs.files import replacing
-from jmbs.simulation import Trajectory
+from jmbs.simulation import Trajectory, labelled_arrays
 from jmbs.visualise.by_path import Line, Panel, panels_by_path
-from jmbs.visualise.canvas import EDGE, TITLE, arrange, finish_axes, headline, log_scale, save, stacked_figure
+from jmbs.visualise.canvas import EDGE, TITLE, Result, arrange, finish_axes, headline, log_scale, save, stacked_figure
 from jmbs.visualise.exergy import exergy_figure
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 PANEL_HEIGHT = 2.1
 MOST_LINES = 40  # in one panel; beyond, lines cannot be told apart, and the legend says what is left out
@@ -32,15 +28,15 @@ DRAWABLE = 1e100
 """What is larger in magnitude is left out of pictures."""
 
 
-def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> list[Path]:
+def plot_trajectory(result: Trajectory | Result, directory: str | Path) -> list[Path]:
     """Draw trajectories, outputs, energies, constraints and exergy, each as a PNG, and return what was drawn.
 
     `result` is a trajectory or its dataset, so that a `result.nc` can be drawn again. A picture with nothing to show
     (no bodies, audit off, nothing irreversible) is left out, and an earlier one of that name removed. A failed run is
     drawn up to where it failed, with a line there. Raises `ModelError` for a batch.
     """
-    dataset = result.to_xarray() if isinstance(result, Trajectory) else result
-    if "member" in dataset.dims:
+    dataset = labelled_arrays(result) if isinstance(result, Trajectory) else result
+    if "member" in dataset.sizes:
         wanted = "one member, such as `dataset.isel(member=0)`"
         raise ModelError("plot_trajectory", f"a batch of {dataset.sizes['member']} members", wanted)
     directory = Path(directory)
@@ -64,13 +60,13 @@ def plot_trajectory(result: Trajectory | xr.Dataset, directory: str | Path) -> l
     return drawn
 
 
-def motion_figure(dataset: xr.Dataset) -> Figure | None:
+def motion_figure(dataset: Result) -> Figure | None:
     """World positions of all bodies, one panel per axis; joint coordinates, one panel per unit; states beside them."""
     groups: list[tuple[str, list[Panel]]] = []
     if "position" in dataset:
         bodies = _names(dataset, "body")
         panels = [
-            (f"{axis} (m)", [Line(body, _along(dataset.position, body=body, xyz=axis)) for body in bodies])
+            (f"{axis} (m)", [Line(body, _along(dataset, "position", body=body, xyz=axis)) for body in bodies])
             for axis in _names(dataset, "xyz")
         ]
         groups.append(("Positions of the centres of mass, world axes", panels))
@@ -82,12 +78,12 @@ def motion_figure(dataset: xr.Dataset) -> Figure | None:
     return _figure(dataset, groups)
 
 
-def output_figure(dataset: xr.Dataset) -> Figure | None:
+def output_figure(dataset: Result) -> Figure | None:
     """What components declare as outputs, one panel per name and unit."""
     return _figure(dataset, [("Outputs of components", panels_by_path(dataset, "output"))])
 
 
-def _figure(dataset: xr.Dataset, groups: list[tuple[str, list[Panel]]]) -> Figure | None:
+def _figure(dataset: Result, groups: list[tuple[str, list[Panel]]]) -> Figure | None:
     """Groups of panels over time, each with its title, a legend for every panel whose curves have other names."""
     groups = [(title, panels) for title, panels in groups if panels]
     if not groups:
@@ -115,7 +111,7 @@ def _figure(dataset: xr.Dataset, groups: list[tuple[str, list[Panel]]]) -> Figur
     return figure
 
 
-def account_figure(dataset: xr.Dataset) -> Figure | None:
+def account_figure(dataset: Result) -> Figure | None:
     """Energies; entropy produced with the exergy it destroyed; the magnitude of the first-law residual."""
     if "total" not in dataset:
         return None
@@ -126,16 +122,16 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
     _draw(energies, dataset, [Line(name, dataset[name].values) for name in names], "energy (J)")
     energies.set_title("Energy", fontsize=10)
 
-    _draw(second_law, dataset, [Line("exergy destroyed", dataset.exergy_destroyed.values)], "exergy destroyed (J)")
+    _draw(second_law, dataset, [Line("exergy destroyed", dataset["exergy_destroyed"].values)], "exergy destroyed (J)")
     second_law.lines[0].set(linewidth=4.0, alpha=0.4)  # the two curves often coincide: one broad, one dashed
     entropy = second_law.twinx()
-    _draw(entropy, dataset, [Line("entropy produced (right)", dataset.entropy_produced.values)], "entropy (J/K)")
+    _draw(entropy, dataset, [Line("entropy produced (right)", dataset["entropy_produced"].values)], "entropy (J/K)")
     entropy.lines[0].set(color="C3", linestyle="--")
     entropy.grid(False)
     second_law.set_title("Second law", fontsize=10)
 
-    residuals = [Line("first-law residual", dataset.first_law_residual.values)]
-    residuals.append(Line("projection work", dataset.projection_work.values))
+    residuals = [Line("first-law residual", dataset["first_law_residual"].values)]
+    residuals.append(Line("projection work", dataset["projection_work"].values))
     _draw_magnitudes(first_law, dataset, residuals, "magnitude (J)")
     first_law.set_title("First law", fontsize=10)
     first_law.set_xlabel("time (s)", fontsize=8)
@@ -154,7 +150,7 @@ def account_figure(dataset: xr.Dataset) -> Figure | None:
     return figure
 
 
-def constraint_figure(dataset: xr.Dataset) -> Figure | None:
+def constraint_figure(dataset: Result) -> Figure | None:
     """Residuals of every joint and constraint, at the level of positions and of velocities, on log scales."""
     panels = (
         ("constraint_position", "gap (m) or rotation (rad)"),
@@ -176,22 +172,25 @@ def constraint_figure(dataset: xr.Dataset) -> Figure | None:
     return figure
 
 
-def _residuals(dataset: xr.Dataset, field: str) -> list[Line]:
+def _residuals(dataset: Result, field: str) -> list[Line]:
     """Of the joints, then of other constraints."""
     joints = _names(dataset, "joint") if field in dataset else []
     others = [line for _, lines in panels_by_path(dataset, field) for line in lines]
-    return [*(Line(joint, _along(dataset[field], joint=joint)) for joint in joints), *others]
+    return [*(Line(joint, _along(dataset, field, joint=joint)) for joint in joints), *others]
 
 
-def _names(dataset: xr.Dataset, dim: str) -> list[str]:
+def _names(dataset: Result, dim: str) -> list[str]:
     return [str(name) for name in dataset[dim].values] if dim in dataset.coords else []
 
 
-def _along(array: xr.DataArray, **where: str) -> np.ndarray:
-    return array.sel(where).values
+def _along(dataset: Result, name: str, **where: str) -> np.ndarray:
+    """A variable at names along some of its axes."""
+    variable = dataset[name]
+    at = {dim: _names(dataset, dim).index(label) for dim, label in where.items()}
+    return variable.values[tuple(at.get(str(dim), slice(None)) for dim in variable.dims)]
 
 
-def _joint_lines(dataset: xr.Dataset) -> dict[str, list[Line]]:
+def _joint_lines(dataset: Result) -> dict[str, list[Line]]:
     """Curves `<joint>.<coordinate>` by unit, joints in their order in the dataset."""
     by_unit: dict[str, list[Line]] = {}
     for joint in _names(dataset, "joint"):
@@ -215,8 +214,8 @@ def _styles(count: int) -> list[tuple[object, str]]:
     return list(islice(cycle(styles), count))
 
 
-def _draw(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
-    times = dataset.time.values
+def _draw(ax: Axes, dataset: Result, lines: list[Line], label: str) -> None:
+    times = dataset["time"].values
     for line, (colour, dash) in zip(lines[:MOST_LINES], _styles(len(lines)), strict=False):
         # Just before a blow-up values may be finite and yet beyond what axes with margins can hold.
         values = np.where(np.abs(line.values) < DRAWABLE, line.values, np.nan)
@@ -237,7 +236,7 @@ def _hide_rounding(ax: Axes, panels: list[Panel]) -> None:
         ax.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
 
 
-def _draw_magnitudes(ax: Axes, dataset: xr.Dataset, lines: list[Line], label: str) -> None:
+def _draw_magnitudes(ax: Axes, dataset: Result, lines: list[Line], label: str) -> None:
     """Magnitudes on a log scale; what is zero throughout is named in the panel instead."""
     magnitudes = [Line(line.name, np.where(line.values == 0, np.nan, np.abs(line.values))) for line in lines]
     _draw(ax, dataset, magnitudes, label)

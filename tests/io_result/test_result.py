@@ -64,10 +64,11 @@ def test_a_failed_write_leaves_the_earlier_result_and_no_fragments(tmp_path, mon
     write_result(pair_trajectory(0.1), tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def full_disk(*args, **kwargs):
+    def full_disk(result, path):
+        path.write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", full_disk)
+    monkeypatch.setattr("jmbs.io.result.write_netcdf", full_disk)
     with pytest.raises(OSError, match="no space"):
         write_result(pair_trajectory(0.2), tmp_path, force=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
