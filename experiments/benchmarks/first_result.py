@@ -67,8 +67,8 @@ def section(file: Path = RESULT) -> str:
         "Wall time of `jmbs run CONFIG` as a process, result and pictures written, in times of the process of a\n"
         "pendulum written by hand with diffrax that saves its two curves "
         "([`pendulum_by_hand.py`](../experiments/benchmarks/pendulum_by_hand.py)).\n"
-        "Medians of turns, in brackets the least and the most. Wanted: without kept programs at most 3 for the pendulum\n"
-        "and 8 for any other, with them at most 1.5 for the pendulum.\n"
+        "Medians of turns, in brackets the least and the most. Wanted: without kept programs at most 3 for the\n"
+        "pendulum and 8 for any other, with them at most 1.5 for the pendulum.\n"
         f"`python -m experiments.benchmarks.first_result`, {content['machine']}, jax {content['jax']}, "
         f"{content['date']}.\n\n"
     )

@@ -18,7 +18,7 @@ from jmbs.identification.window_starts import (
     transforms_at,
     values_and_slopes,
 )
-from jmbs.identification.windows import JointStates, Window, WindowedRecording, cut
+from jmbs.identification.windows import Window, WindowedRecording, WindowStates, cut
 
 
 class _Rows(NamedTuple):
@@ -77,7 +77,7 @@ class MultipleShooting:
     def _charts(self, windowed: WindowedRecording, values: list[np.ndarray], scales: list[float]) -> list[WindowChart]:
         """Of the starts of all windows but the first, near states of these values, by window."""
         states = windowed.states
-        if not states.loops:
+        if not states.constrained:
             return [open_chart(states, value, scales) for value in values[1:]]
         self.problem.count()
         x, n, charts = self.problem.unknowns.first[windowed.experiment.local], len(states.outputs), []
@@ -128,7 +128,7 @@ class MultipleShooting:
             start_slope = np.zeros((len(coordinates), len(x) + len(one.places)))
             if k:
                 places, chart = one.of_start(k - 1), one.starts[k - 1]
-                transforms, coordinates = chart.transforms, chart.joints(z[one.places[places]])
+                transforms, coordinates = chart.transforms, chart.all_coordinates(z[one.places[places]])
                 start_slope[:, len(x) + places] = chart.basis
             else:
                 start_slope[:, : len(x)] = follows
@@ -177,7 +177,7 @@ def _gaps(one: _Cut, windows: list[_Rows]) -> list[tuple[np.ndarray, np.ndarray]
     return found
 
 
-def _signs(states: JointStates, end: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _signs(states: WindowStates, end: np.ndarray, value: np.ndarray) -> np.ndarray:
     """-1 at quaternions that are the other one of nearly the same rotation, else 1."""
     signs = np.ones(len(value))
     for block, entries in zip(states.blocks, states.by_block(np.arange(len(value))), strict=True):

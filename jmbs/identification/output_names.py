@@ -8,18 +8,19 @@ from typing import NamedTuple
 from jmbs.ephs import output_units
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import nearest, show
-from jmbs.simulation import Model
+from jmbs.simulation import Model, saved_names
 
 WRENCH_UNITS = ("N m",) * 3 + ("N",) * 3
 BODY_UNITS = {
     "position": "m",
+    "quaternion": "1",
     "velocity": "m/s",
     "angular_velocity": "rad/s",
     "gyro": "rad/s",
     "accelerometer": "m/s^2",
     "point": "m",
 }
-"""SI units of what sensors see of bodies, three entries each."""
+"""SI units of what sensors see of bodies, three entries each, of a quaternion (wxyz, body to world) four."""
 JOINT_KINDS = ("q", "v", "actuation", "reaction")
 _FORCE_UNITS = {"rad/s": "N m", "m/s": "N"}
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -32,9 +33,10 @@ class OutputName(NamedTuple):
 
     **Arguments:**
 
-    - `kind`: of a joint `q`, `v`, `actuation` or `reaction`; of a body `position`, `velocity`, `angular_velocity`,
-      `point`, `gyro` or `accelerometer`; `state`; or `declared`, by a component.
-    - `owner`: the joint's, body's or state's name, or the path of what is declared.
+    - `kind`: of a joint `q`, `v`, `actuation` or `reaction`; of a body `position`, `quaternion`, `velocity`,
+      `angular_velocity`, `point`, `gyro` or `accelerometer`; of a thermal store `temperature`; `state`; or
+      `declared`, by a component.
+    - `owner`: the joint's, body's, store's or state's name, or the path of what is declared.
     - `index`: which entry; empty for a state or declared output that is a scalar. `point`: in the body's frame, m.
     - `unit`: SI; empty where it is not known.
     """
@@ -63,10 +65,12 @@ def parse_output(model: Model, output: str, path: str = "output") -> OutputName:
     if text in declared:
         return OutputName("declared", text, index or (), declared[text])
     owner, kind, point = _split(text)
+    if kind == "temperature" and owner in saved_names(model)["temperature"]:
+        return OutputName(kind, owner, _entry(output, index, (), path), "K")
     if kind in JOINT_KINDS and owner in model.layout.joints:
         return _of_joint(model, output, owner, kind, index, path)
     if kind in BODY_UNITS and owner in model.layout.bodies:
-        entry = _entry(output, index, (3,), path)
+        entry = _entry(output, index, (4 if kind == "quaternion" else 3,), path)
         return OutputName(kind, owner, entry, BODY_UNITS[kind], point)
     known = known_outputs(model)
     raise ModelError(path, show(output), f"a known output{nearest(_plain(text), known)}")
@@ -77,8 +81,9 @@ def known_outputs(model: Model) -> list[str]:
     joints = [f"{name}/{kind}" for name in model.layout.joints for kind in JOINT_KINDS]
     points = {"point": "point(0,0,0)/position", "accelerometer": "accelerometer(0,0,0)"}
     bodies = [f"{name}/{points.get(kind, kind)}" for name in model.layout.bodies for kind in BODY_UNITS]
+    stores = [f"{name}/temperature" for name in saved_names(model)["temperature"]]
     states = [f"states/{name}" for name, _ in model.layout.state_shapes]
-    return [*joints, *bodies, *output_units(model.dae), *states]
+    return [*joints, *bodies, *output_units(model.dae), *stores, *states]
 
 
 def _split(text: str) -> tuple[str, str, tuple[float, float, float]]:

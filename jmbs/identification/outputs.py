@@ -39,7 +39,7 @@ def signal(
     if output.kind == "declared":
         return run.outputs[name][entry]
     if output.kind == "state":
-        return run.states[name][entry]
+        return jax.vmap(lambda state: state[name])(run.saved)[entry]
     if output.kind not in ("point", "accelerometer"):
         return getattr(run, output.kind)[name][entry]
     i = output.index[0]

@@ -29,7 +29,10 @@ from jmbs.simulation import Model
 
 POSITIVE = ("positive number", "positive numbers", "non-negative number", "non-negative numbers", "damping", "armature")
 """Rules of parameters whose values are never negative: these get the logarithm."""
-UNIT_SCALES = {"q": 0.1, "guess": 0.1, "v": 1.0, "position": 0.1, "velocity": 1.0, "angular_velocity": 1.0}
+UNIT_SCALES = {
+    **{"q": 0.1, "guess": 0.1, "v": 1.0},
+    **{"position": 0.1, "quaternion": 0.1, "velocity": 1.0, "angular_velocity": 1.0},
+}
 """What initial values are counted in, in their unit, where singular values are judged."""
 SENSOR_SCALES = {"gain": 1.0, "bias": 1e-3, "delay": 1e-3}
 TRANSFORMS = ("log", "linear", "pseudo_inertia", "rotation")

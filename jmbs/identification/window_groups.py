@@ -16,7 +16,7 @@ from jmbs.identification.prediction import FitProgram, Member, fitted_model
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform
 from jmbs.identification.window_starts import coordinates_of, first_starts, scales_of, transforms_at
-from jmbs.identification.windows import JointStates, WindowedRecording, cut, initial_value
+from jmbs.identification.windows import WindowedRecording, WindowStates, cut, values_at_start
 from jmbs.programs import cached_jit
 
 
@@ -40,7 +40,7 @@ class Starts(eqx.Module):
     `weights` (w, n): what a gap between its end and the next start counts.
     """
 
-    states: JointStates = eqx.field(static=True)
+    states: WindowStates = eqx.field(static=True)
     run: FitProgram = eqx.field(static=True)
     recordings: Stack
     where: Int[Array, "r p"]
@@ -216,8 +216,8 @@ def _first_values(group: WindowGroup, z: Float[Array, " k"]) -> Float[Array, "r 
         return None
 
     def one(i: Array) -> Array:
-        model = fitted_model(starts.run, starts.recordings[i], z[starts.where[i]])[0]
-        return jnp.concatenate([initial_value(model, block) for block in starts.states.blocks])
+        member = starts.recordings[i]
+        return values_at_start(fitted_model(starts.run, member, z[starts.where[i]])[0], starts.states, member.start)
 
     return jax.vmap(one)(jnp.arange(len(starts.where)))
 

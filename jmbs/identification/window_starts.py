@@ -13,7 +13,7 @@ from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Parameter, Recording, Sensor
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform, jacobian
 from jmbs.identification.unknowns import MEASURED_SAMPLES, UNIT_SCALES, samples
-from jmbs.identification.windows import JointStates, WindowedRecording
+from jmbs.identification.windows import WindowedRecording, WindowStates
 
 DEGREE = 2
 """Of the polynomial through the samples around the start of a window."""
@@ -23,7 +23,7 @@ def first_starts(problem: FitProblem, windowed: WindowedRecording) -> list[np.nd
     """By window the values (n,) of the state that it starts from at first."""
     states, windows = windowed.states, windowed.windows
     local = problem.unknowns.first[windowed.experiment.local]
-    scales = [UNIT_SCALES[key] for key in states.keys]
+    scales = [UNIT_SCALES.get(key, 1.0) for key in states.keys]
     values = [windowed.first_state(local)[0]]
     problem.count()
     for before, window in itertools.pairwise(windows):
@@ -36,13 +36,17 @@ def first_starts(problem: FitProblem, windowed: WindowedRecording) -> list[np.nd
     return values
 
 
-def scales_of(states: JointStates, values: list[np.ndarray]) -> list[float]:
-    """What coordinates of states are counted in, by block: how widely these spread, or the usual scale."""
-    spread = [float(np.max(np.std(part, axis=1))) for part in states.by_block(np.array(values).T)]
-    return [max(UNIT_SCALES[key], wide) for key, wide in zip(states.keys, spread, strict=True)]
+def scales_of(states: WindowStates, values: list[np.ndarray]) -> list[float]:
+    """What coordinates of states are counted in, by block: how widely these spread, at least the usual scale; where
+    there is none, as of entropies and charges, their size where they do not spread."""
+    found = []
+    for key, part in zip(states.keys, states.by_block(np.array(values).T), strict=True):
+        wide, size = float(np.max(np.std(part, axis=1))), float(np.max(np.abs(part)))
+        found.append(max(UNIT_SCALES[key], wide) if key in UNIT_SCALES else wide or size or 1.0)
+    return found
 
 
-def transforms_at(states: JointStates, value: np.ndarray, scales: list[float]) -> tuple[Transform, ...]:
+def transforms_at(states: WindowStates, value: np.ndarray, scales: list[float]) -> tuple[Transform, ...]:
     """To states near one, of values (n,); `scales`, by block: what coordinates are counted in."""
     found: list[Transform] = []
     for block, part, scale in zip(states.blocks, states.by_block(value), scales, strict=True):
@@ -52,14 +56,14 @@ def transforms_at(states: JointStates, value: np.ndarray, scales: list[float]) -
     return tuple(found)
 
 
-def coordinates_of(states: JointStates, transforms: tuple[Transform, ...], value: np.ndarray) -> np.ndarray:
+def coordinates_of(states: WindowStates, transforms: tuple[Transform, ...], value: np.ndarray) -> np.ndarray:
     """The coordinates (k,) of a state of values (n,)."""
     parts = zip(transforms, states.by_block(value), strict=True)
     return np.concatenate([transform.coordinates(part) for transform, part in parts])
 
 
 def values_and_slopes(
-    states: JointStates, transforms: tuple[Transform, ...], coordinates: np.ndarray
+    states: WindowStates, transforms: tuple[Transform, ...], coordinates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The values (n,) of a state at coordinates (k,), and their derivative (n, k)."""
     values, slopes = [], []

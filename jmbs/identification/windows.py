@@ -27,24 +27,25 @@ SHORTEST = ORDER + 2
 """Steps of a window, at least."""
 
 
-class JointStates(NamedTuple):
-    """The states of joints: `blocks`, the q and the v of each, where they stand and how many coordinates they have;
-    `outputs`, their values (n,) as sensors see them; `entries`, how many are each block's. Where joints close `loops`,
-    assembly starts from these q and v."""
+class WindowStates(NamedTuple):
+    """What decides how a mechanism moves on: `blocks`, of each joint its q and its v, of each free body its pose and
+    velocities, and the states of other components, where they stand and how many coordinates they have; `outputs`,
+    their values (n,) as sensors see them; `entries`, how many are each block's. Where they are `constrained`, by loops,
+    gears or otherwise, assembly starts from them."""
 
     blocks: tuple[UnknownBlock, ...]
     outputs: tuple[OutputName, ...]
     entries: tuple[int, ...]
-    loops: bool
+    constrained: bool
 
     @property
     def owners(self) -> list[tuple[str, str]]:
-        """Of each block its joint, and whether it is a `q` or a `v`."""
+        """Of each block whose it is, and what: `q`, `v`, `position`, ... or `state`."""
         return [(o.owner, o.kind) for o in (self.outputs[first] for first in np.cumsum([0, *self.entries[:-1]]))]
 
     @property
     def keys(self) -> list[str]:
-        """Of each block whether it is a `q` or a `v`."""
+        """Of each block what it is."""
         return [key for _, key in self.owners]
 
     @property
@@ -58,8 +59,8 @@ class JointStates(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of a recording: a `member` of its program, whose last channels are the states of joints; of these there
-    are two samples, at the window's end and at its begin, numbered `end` and `begin`."""
+    """A part of a recording: a `member` of its program, whose last channels are its states; of these there are two
+    samples, at the window's end and at its begin, numbered `end` and `begin`."""
 
     member: Member
     end: int
@@ -71,13 +72,13 @@ class Window(NamedTuple):
 
 
 class WindowedRecording(NamedTuple):
-    """An experiment cut into windows. All have the same `program`, whose last unknowns are the state of joints that a
-    window starts from; what this holds, say `states`."""
+    """An experiment cut into windows. All have the same `program`, whose last unknowns are the state that a window
+    starts from; what this holds, say `states`."""
 
     experiment: Experiment
     windows: tuple[Window, ...]
     program: FitProgram
-    states: JointStates
+    states: WindowStates
 
     def first_state(self, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The values (n,) of the state that the recording starts from, and their derivative (n, p)."""
@@ -102,68 +103,89 @@ class WindowedRecording(NamedTuple):
 
 @cached_jit
 def _first_state(
-    program: FitProgram, states: JointStates, member: Member, local: Float[Array, " p"]
+    program: FitProgram, states: WindowStates, member: Member, local: Float[Array, " p"]
 ) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
     def values(vector):
-        model = fitted_model(program, member, vector)[0]
-        if states.loops:
-            view = model.view(model.initial_state(), member.start)
-            found = [getattr(view, key)[joint] for joint, key in states.owners]
-        else:
-            found = [initial_value(model, block) for block in states.blocks]
-        value = jnp.concatenate(found)
+        value = values_at_start(fitted_model(program, member, vector)[0], states, member.start)
         return value, value
 
     slope, value = jax.jacfwd(values, has_aux=True)(local)
     return value, slope
 
 
-def initial_value(model: Model, block: UnknownBlock) -> Array:
-    """The q or v that a joint starts with: what is given, else neutral or none."""
-    assert block.place is not None
-    name, _, key = block.place.base.removeprefix("initial/").rpartition("/")
-    given = model.initial.get("joints", {}).get(name, {})
-    if key == "v":
-        return jnp.asarray(given.get("v", jnp.zeros(block.size, model.dtype)))
-    group = model.layout.joint(name).group
-    neutral = group.to_coordinates(group.identity(model.dtype))
-    return jnp.asarray(given.get("q", given.get("guess", neutral)))
+def values_at_start(model: Model, states: WindowStates, t: Float[Array, ""]) -> Float[Array, " n"]:
+    """The values of the state that a run starts from at a time, s; pure."""
+    state = model.initial_state()
+    view = model.view(state, t)
+    found = [state[owner] if key == "state" else getattr(view, key)[owner] for owner, key in states.owners]
+    return jnp.concatenate([value.reshape(-1) for value in found])
 
 
-def joint_states(model: Model) -> JointStates:
-    """What decides how a mechanism of joints moves on. Raises `ModelError` where something else decides too."""
+def window_states(model: Model) -> WindowStates:
+    """What decides how a mechanism moves on. Raises `ModelError` where something else decides too."""
+    _require_cut(model)
+    layout = model.layout
+    constrained = bool(model.tree.other_rows.size)
+    guess = {"q": "guess"} if constrained else {}
+    parts = [
+        (name, key, f"{name}/{guess.get(key, key)}", f"{name}/{key}", shapes[key], shapes["v"])
+        for name in layout.joints
+        for shapes in (layout.initial_shapes("joints", name),)
+        for key in ("q", "v")
+    ]
+    parts += [
+        (name, key, f"{name}/{key}", f"{name}/{key}", shape, (3,))
+        for name in _free_bodies(model)
+        for key, shape in layout.initial_shapes("bodies", name).items()
+    ]
+    shapes = dict(layout.state_shapes)
+    parts += [(name, "state", name, f"states/{name}", shapes[name], shapes[name]) for name in _other_states(model)]
     blocks, outputs, entries = [], [], []
-    if model.tree is None or not _is_of_joints(model):
-        found = f"multiple_shooting of {model.name}, which has constraints, free bodies or states besides joints'"
-        raise ModelError("estimator/method", found, "joints alone; shooting with a growing horizon takes all")
-    loops = model.tree.only_loops is not None
-    for joint in model.layout.joints:
-        sizes = model.layout.initial_shapes("joints", joint)
-        for key in ("q", "v"):
-            (n,), (coordinates,) = sizes[key], sizes["v"]
-            if not n:
-                continue
-            path = f"initial/{joint}/{'guess' if loops and key == 'q' else key}"
-            names = tuple(f"windows/{joint}/{key}[{i}]" for i in range(n))
-            blocks.append(UnknownBlock(names, Place(path, path), coordinates))
-            outputs += [parse_output(model, f"{joint}/{key}[{i}]") for i in range(n)]
-            entries.append(n)
-    return JointStates(tuple(blocks), tuple(outputs), tuple(entries), loops)
+    for owner, key, path, output, shape, coordinates in parts:
+        places = [list(place) for place in np.ndindex(shape)]
+        if not places:
+            continue
+        names = tuple(f"windows/{owner}/{key}{place}" for place in places)
+        blocks.append(UnknownBlock(names, Place(f"initial/{path}", f"initial/{path}"), int(np.prod(coordinates))))
+        outputs += [parse_output(model, f"{output}{place if place else ''}") for place in places]
+        entries.append(len(places))
+    return WindowStates(tuple(blocks), tuple(outputs), tuple(entries), constrained)
 
 
-def _is_of_joints(model: Model) -> bool:
-    """Whether the states of joints, some of which may close loops, are all that a model has."""
-    tree = model.tree
-    if tree is None or (tree.other_rows.size and tree.only_loops is None):
-        return False
-    if not all(all(group.names) for group in tree.tree.groups):
-        return False
+def _require_cut(model: Model) -> None:
+    """Raises `ModelError` for a model whose motion is not continued from the states of its parts."""
+    wanted = "others; shooting with a growing horizon takes all"
+    found = None
+    if model.tree is None:
+        found = "which is no mechanism of joints and free bodies"
+    elif model.layout.parts.motions:
+        found = "which has prescribed motions"
+    elif moving := _states_of_parts(model) & model.initial.get("states", {}).keys():
+        found = f"whose joint or body starts from initial/states/{min(moving)}"
+    elif model.tree.other_rows.size and not set(_free_bodies(model)) <= model.initial.get("bodies", {}).keys():
+        found = "whose constraints bind free bodies of which no start is given"
+    if found:
+        raise ModelError("estimator/method", f"multiple_shooting of {model.name}, {found}", wanted)
+
+
+def _free_bodies(model: Model) -> list[str]:
+    """Bodies that no joint leads to."""
+    tree = model.tree.tree
+    return [tree.bodies[body] for group in tree.groups if not any(group.names) for body in group.bodies]
+
+
+def _states_of_parts(model: Model) -> set[str]:
+    """States that joints, bodies and what acts between them say."""
     parts = model.layout.parts
-    of_joints = {joint.coordinates for joint in parts.joints} | {element.length for element in parts.elements}
-    blocks = tree.blocks[: len(tree.kept)]
-    if of_joints & model.initial.get("states", {}).keys():
-        return False
-    return all(block.environment or of_joints >= set(block.junctions) for block in blocks)
+    joints = {name for joint in parts.joints for name in (joint.coordinates, joint.rotor)}
+    return joints | {element.length for element in parts.elements}
+
+
+def _other_states(model: Model) -> list[str]:
+    """Names of the states of components beside joints, bodies and the environment."""
+    tree, known = model.tree, _states_of_parts(model)
+    blocks = [block for block in tree.blocks[: len(tree.kept)] if not block.environment]
+    return [name for block in blocks for name in block.junctions if name not in known]
 
 
 def cut(problem: FitProblem) -> list[WindowedRecording]:
@@ -205,15 +227,15 @@ def _samples_by_window(e: Experiment, length: int, count: int) -> list[np.ndarra
 
 
 def _windowed(e: Experiment, length: int, chosen: list[np.ndarray], most: int) -> WindowedRecording:
-    program, states = e.run, joint_states(e.member.model)
-    shown = tuple(f"windows/{o.owner}/{o.kind}[{o.index[0]}]" for o in states.outputs)
+    program, states = e.run, window_states(e.member.model)
+    shown = tuple(name for block in states.blocks for name in block.names)
     # What is said of the start of the recording does not hold at the starts of windows.
     ties = tuple((place, expression) for place, expression in program.ties if not place.base.startswith("initial/"))
     fixed = {path: value for path, value in e.member.fixed.items() if not path.startswith("initial/")}
     blocks, model = program.blocks, e.member.model
-    if states.loops:
+    if states.constrained:
         blocks = tuple(b._replace(place=None) if _is_initial(b.place) else b for b in blocks)
-        model = dataclasses.replace(model, initial={"joints": {}})
+        model = dataclasses.replace(model, initial={**model.initial, "joints": {}})
     of_windows = FitProgram(
         (*program.outputs, *states.outputs),
         (*program.sensors, *shown),
@@ -235,7 +257,7 @@ def _is_initial(place: Place | None) -> bool:
     return place is not None and place.base.startswith("initial/")
 
 
-def _member(whole: Member, states: JointStates, begin: float, end: float, places: np.ndarray, most: int) -> Member:
+def _member(whole: Member, states: WindowStates, begin: float, end: float, places: np.ndarray, most: int) -> Member:
     """The samples of a window, then those of the states at its end and its begin."""
     n, dtype = len(states.outputs), whole.times.dtype
     sensors = whole.weights.shape[0]

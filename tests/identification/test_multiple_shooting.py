@@ -17,9 +17,11 @@ from jmbs.identification import Estimator, Input, Parameter, Recording, Sensor, 
 from jmbs.identification.estimation import Position, estimate, rows_of
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.multiple_shooting import MultipleShooting
+from jmbs.identification.output_names import parse_output
+from jmbs.identification.outputs import signal
 from jmbs.identification.problem import pose
 from jmbs.identification.window_charts import closed_chart
-from jmbs.identification.windows import cut, joint_states
+from jmbs.identification.windows import cut, window_states
 from jmbs.lie import quaternion_to_rotation
 
 ROOT = Path(__file__).parents[2]
@@ -144,17 +146,56 @@ def test_windows_that_cannot_be_are_refused(problem, segments, message):
         cut(dataclasses.replace(problem, study=dataclasses.replace(problem.study, estimator=estimator)))
 
 
-@pytest.mark.parametrize("config", ["motor_slider_crank", "two_floating_bodies"])
-def test_models_whose_joints_do_not_say_all_are_refused(config):
+@pytest.mark.parametrize(
+    "config, initial, found",
+    [
+        ("rlc", {}, "no mechanism of joints"),
+        ("rolling_disk", {}, "bind free bodies of which no start is given"),
+        ("pendulum", {"states": {"hinge/q_r": 0.3}}, "whose joint or body starts from initial/states/hinge/q_r"),
+    ],
+)
+def test_models_whose_motion_does_not_go_on_from_their_parts_are_refused(config, initial, found):
     model = jmbs.compile(jmbs.load(ROOT / "configs" / f"{config}.yaml"))
-    with pytest.raises(ModelError, match="wanted joints alone"):
-        joint_states(model)
+    with pytest.raises(ModelError, match=found):
+        window_states(dataclasses.replace(model, initial=initial))
+
+
+def test_prescribed_motions_are_refused():
+    mechanism = jmbs.Mechanism("driven")
+    mechanism.add_body("rod", 1.0, [0.1, 0.1, 0.01])
+    mechanism.add_joint("hinge", "revolute", "ground", "rod", axis=[0, 1, 0], motion=lambda t: 0.1 * t)
+    with pytest.raises(ModelError, match="which has prescribed motions"):
+        window_states(jmbs.compile(mechanism))
+
+
+@pytest.mark.parametrize(
+    "config, constrained, owners",
+    [
+        ("pendulum", False, [("hinge", "q"), ("hinge", "v")]),
+        (
+            "two_floating_bodies",
+            False,
+            [("link", "q"), ("link", "v")]
+            + [("link1", key) for key in ("position", "quaternion", "angular_velocity", "velocity")],
+        ),
+        (
+            "motor_slider_crank",
+            True,
+            [(joint, key) for joint in ("axle", "crank_pin", "slider_pin", "guide") for key in "qv"]
+            + [(state, "state") for state in ("bearing.s", "winding.s", "motor/i")],
+        ),
+    ],
+)
+def test_windows_start_from_joints_free_bodies_and_other_states(config, constrained, owners):
+    states = window_states(jmbs.compile(jmbs.load(ROOT / "configs" / f"{config}.yaml")))
+    assert (states.owners, states.constrained) == (owners, constrained)
+    assert len(states.outputs) == sum(states.entries)
 
 
 def test_starts_within_loops_have_as_many_coordinates_as_are_independent():
     """Of a slider-crank one of q and one of v, along what assembly, here a projection by hand, keeps."""
-    states = joint_states(jmbs.compile(jmbs.load(ROOT / "configs" / "slider_crank.yaml")))
-    assert states.loops and {str(block.place).count("/guess") for block in states.blocks} == {0, 2}
+    states = window_states(jmbs.compile(jmbs.load(ROOT / "configs" / "slider_crank.yaml")))
+    assert states.constrained and {str(block.place).count("/guess") for block in states.blocks} == {0, 2}
     of_rates, rng = np.array(states.keys) == "v", np.random.default_rng(0)
     along, n = rng.normal(size=len(states.keys)), len(states.keys)
     slope = np.zeros((n, n))
@@ -166,8 +207,8 @@ def test_starts_within_loops_have_as_many_coordinates_as_are_independent():
     value, scales = rng.normal(size=n), [0.5] * n
     chart = closed_chart(states, value, slope, scales)
     assert chart.basis.shape == (n, 2) and list(chart.kinds) == [0, 1]
-    np.testing.assert_allclose(0.5 * chart.joints(chart.first), value)
-    moved = 0.5 * (chart.joints(np.array([0.3, -0.2])) - chart.origin)
+    np.testing.assert_allclose(0.5 * chart.all_coordinates(chart.first), value)
+    moved = 0.5 * (chart.all_coordinates(np.array([0.3, -0.2])) - chart.origin)
     np.testing.assert_allclose(chart.across @ moved, [0.3, -0.2])
     for own in (of_rates, ~of_rates):
         assert np.linalg.matrix_rank(np.stack([moved * own, along * own]), tol=1e-9) == 1
@@ -187,12 +228,17 @@ def test_answer_within_loops_is_that_of_one_run():
     starts = {"coupler/mass": Parameter(0.7), "bearing/friction/viscous": Parameter(0.02)}
     starts["initial/bearing/q"] = Parameter("measured", per="recording")
     given = Study(model, (recording,), starts, {"crank": Sensor("bearing/q", 1e-3)})
+    require_same_answer(given, 51, 2)
+
+
+def require_same_answer(given, samples, coordinates):
+    """In three windows, whose starts have so many `coordinates`, as in one run of all samples."""
     single = pose(given)
     in_windows = dataclasses.replace(given, estimator=dataclasses.replace(WINDOWS, segments=3))
     problem = dataclasses.replace(single, study=in_windows)
     windows = MultipleShooting(problem)
-    assert len(windows.first) == 2 * 2
-    assert len(residual_with_checked_derivative(windows)) == 51 + 2 * 2
+    assert len(windows.first) == 2 * coordinates
+    assert len(residual_with_checked_derivative(windows)) >= samples + 2 * coordinates
     at, stages = Position(0, Iterate(problem.unknowns.first)), {}
     end = estimate(problem, at, lambda at, progress: stages.update({progress.stage: at})).iterate
     other = estimate(single, at, lambda *_: None).iterate
@@ -203,6 +249,79 @@ def test_answer_within_loops_is_that_of_one_run():
     assert end.stopped == other.stopped == "converged"
     assert np.all(np.abs(end.x - other.x) < 1e-3 * errors[1])
     np.testing.assert_allclose(*errors, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_answer_with_gears_is_that_of_one_run():
+    """A shaft that drives an arm by a gear; the arm is seen."""
+    mechanism = jmbs.Mechanism("geared")
+    mechanism.add_body("rotor", 0.5, [2e-3, 2e-3, 2e-3])
+    mechanism.add_body("arm", 1.0, [0.02, 0.02, 0.001])
+    mechanism.add_joint("shaft", "revolute", "ground", "rotor", axis=[0, 1, 0], friction={"viscous": 0.01})
+    child = {"position": [0.0, 0.0, 0.3]}
+    mechanism.add_joint("elbow", "revolute", "ground", "arm", axis=[0, 1, 0], child_frame=child)
+    mechanism.add_constraint("mesh", "gear", joint="elbow", driver="shaft", ratio=-0.5)
+    mechanism.set_initial(joints={"elbow": {"q": [1.2]}})
+    starts = {"arm/mass": Parameter(1.4), "shaft/friction/viscous": Parameter(0.02)}
+    require_same_answer(recorded(jmbs.compile(mechanism), starts, {"elbow/q": 1e-3}), 151, 2)
+
+
+MOTOR = """
+schema: jmbs/1
+name: motor
+gravity: [0.0, 0.0, -9.80665]
+bodies:
+  rod: {mass: 1.0, inertia: [0.0835, 0.0835, 0.0004]}
+joints:
+  hinge: {type: revolute, parent: ground, child: rod, child_frame: {position: [0.0, 0.0, 0.5]}, axis: [0.0, 1.0, 0.0]}
+systems:
+  motor:
+    type: dc_motor
+    parameters: {resistance: 1.5, inductance: 0.05, torque_constant: 0.4, rotor_inertia: 0.03, heats_environment: false}
+connections:
+  shaft: [motor.shaft, hinge.p_r]
+  copper: [motor.s, winding.s]
+  supply: {ports: [motor.supply], flow: 6.0}
+stores:
+  winding: {type: thermal, capacity: 1.2, temperature: 298.15}
+elements:
+  fan: {type: conduction, a: winding, b: environment, conductance: 0.2}
+initial:
+  joints: {hinge: {q: [1.0]}}
+"""
+
+
+@pytest.mark.slow
+def test_answer_with_currents_and_warmth_is_that_of_one_run(tmp_path):
+    """A pendulum on a motor whose current and winding's entropy are states; its angle and temperature are seen."""
+    (tmp_path / "motor.yaml").write_text(MOTOR)
+    model = jmbs.compile(jmbs.load(tmp_path / "motor.yaml"))
+    starts = {"rod/mass": Parameter(1.3), "motor/resistor/resistance": Parameter(2.0)}
+    require_same_answer(recorded(model, starts, {"hinge/q": 1e-3, "winding/temperature": 1e-2}), 302, 4)
+
+
+@pytest.mark.slow
+def test_answer_with_free_bodies_is_that_of_one_run():
+    """A racket that is thrown; a point of it and its angular velocity are seen."""
+    mechanism = jmbs.Mechanism("thrown")
+    mechanism.add_body("racket", 0.3, [1e-3, 2e-3, 2.8e-3])
+    thrown = {"position": [0.0, 0.0, 1.0], "velocity": [0.5, 0.0, 3.0], "angular_velocity": [0.1, 6.0, 0.2]}
+    mechanism.set_initial(bodies={"racket": thrown})
+    starts = {"racket/inertia[0,0]": Parameter(1.3e-3), "initial/racket/velocity": Parameter([0.0, 0.0, 2.5])}
+    seen = {f"racket/point(0.1,0,0.05)/position[{i}]": 1e-3 for i in range(3)}
+    seen |= {f"racket/gyro[{i}]": 1e-2 for i in range(3)}
+    require_same_answer(recorded(jmbs.compile(mechanism), starts, seen), 6 * 151, 12)
+
+
+def recorded(model, starts, seen):
+    """A study of 1.5 s of a model's motion, with noise on what is seen."""
+    ts, rng = np.arange(151) * 0.01, np.random.default_rng(0)
+    run = jmbs.simulate(model, ts=ts, dt=5e-3, solver="rk4", audit=False)
+    step, channels, sensors = jax.numpy.asarray(0.01), {}, {}
+    for i, (output, noise) in enumerate(seen.items()):
+        shown = np.asarray(signal(parse_output(model, output), model, run, step, {}))
+        channels[f"c{i}"], sensors[f"c{i}"] = shown + noise * rng.normal(size=len(ts)), Sensor(output, noise)
+    return Study(model, (Recording("motion", ts, channels),), starts, sensors)
 
 
 @pytest.mark.slow
