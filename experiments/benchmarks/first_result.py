@@ -67,8 +67,8 @@ def section(file: Path = RESULT) -> str:
         "Wall time of `jmbs run CONFIG` as a process, result and pictures written, in times of the process of a\n"
         "pendulum written by hand with diffrax that saves its two curves "
         "([`pendulum_by_hand.py`](../experiments/benchmarks/pendulum_by_hand.py)).\n"
-        "Medians of turns, in brackets the least and the most. Wanted: without kept programs at most 3 for the\n"
-        "pendulum and 8 for any other, with them at most 1.5 for the pendulum.\n"
+        "Medians of turns, in brackets the least and the most of several. Wanted: without kept programs at most 3 for\n"
+        "the pendulum and 8 for any other, with them at most 1.5 for the pendulum.\n"
         f"`python -m experiments.benchmarks.first_result`, {content['machine']}, jax {content['jax']}, "
         f"{content['date']}.\n\n"
     )
@@ -79,7 +79,9 @@ def section(file: Path = RESULT) -> str:
 def _cell(found: dict[str, float] | None) -> str:
     if found is None:
         return "-"
-    return f"{number(found['ratio'], 3)} ({number(found['least'], 3)} to {number(found['most'], 3)})"
+    ratio = number(found["ratio"])
+    once = found["least"] == found["most"]
+    return ratio if once else f"{ratio} ({number(found['least'])} to {number(found['most'])})"
 
 
 def main() -> None:

@@ -7,7 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import cuda_kernels, figures, fused_on_device, fused_sources, program_sizes, work_on_device
+from experiments.benchmarks import (
+    cuda_kernels,
+    figures,
+    first_result,
+    fused_on_device,
+    fused_sources,
+    program_sizes,
+    work_on_device,
+)
 from experiments.benchmarks.claims import claims
 from experiments.benchmarks.tables import failure, gradients, growth, number, precision, table, throughput
 
@@ -41,9 +49,10 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _counted() -> list[str]:
-    """What a device's script measured, and what was counted and not measured."""
+    """What scripts of their own measured here and on a device, and what was counted and not measured."""
     on_device = fused_on_device.section(), work_on_device.section()
-    return [*on_device, cuda_kernels.section(), fused_sources.section(), program_sizes.section()]
+    counted = cuda_kernels.section(), fused_sources.section(), program_sizes.section()
+    return [first_result.section(), *on_device, *counted]
 
 
 def _section(name: str, result: dict[str, Any]) -> str:
