@@ -19,10 +19,12 @@ from jmbs.jaxext.many import along_batches, of_members
 from jmbs.jaxext.one_mode import forward_only, reverse_only
 from jmbs.jaxext.scans import constants_and_carry
 from jmbs.jaxext.static_places import all_entries_at, entries_across, entries_at, sums_at, sums_of_parts, with_entries
+from jmbs.jaxext.switches import WORKAROUNDS, is_off, without
 
 __all__ = [
     "Along",
     "OPENED",
+    "WORKAROUNDS",
     "all_entries_at",
     "along_batches",
     "any_member",
@@ -36,6 +38,7 @@ __all__ = [
     "evaluated_once",
     "forward_kernel",
     "forward_only",
+    "is_off",
     "kept_rule",
     "of_members",
     "one_kernel",
@@ -47,4 +50,5 @@ __all__ = [
     "sums_of_parts",
     "version",
     "with_entries",
+    "without",
 ]

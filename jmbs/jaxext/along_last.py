@@ -18,8 +18,8 @@ from jaxtyping import Array
 
 from jmbs.jaxext.scans import constants_and_carry
 
-OPENED: set[Primitive] = {p.linear_solve_p, p.remat_p}
-"""Those whose inside is taken along too; of all but `remat_p` it is what their `impl` does."""
+OPENED: set[Primitive] = {p.linear_solve_p, p.remat_p, p.custom_jvp_call_p}
+"""Those whose inside is taken along too; but for those in `_INSIDES` it is what their `impl` does."""
 
 ELEMENTWISE = {
     *(p.add_p, p.sub_p, p.mul_p, p.div_p, p.rem_p, p.pow_p, p.max_p, p.min_p, p.atan2_p, p.add_jaxvals_p),
@@ -87,7 +87,7 @@ class Along:
             return self._values(self._inside(eqn), args, along)
         if primitive in _RULES:
             return [_RULES[primitive](self.size, eqn, args, along)], [True]
-        call = lambda *args: primitive.bind(*args, **eqn.params)  # noqa: E731
+        call = lambda *args: primitive.bind(*args, **primitive.get_bind_params(eqn.params))  # noqa: E731
         values = jax.vmap(call, [-1 if flag else None for flag in along], -1, axis_size=self.size)(*args)
         values = values if primitive.multiple_results else [values]
         return values, [True] * len(values)
@@ -116,8 +116,8 @@ class Along:
                 values = eqn.primitive.impl(*args, **eqn.params)
                 return values if eqn.primitive.multiple_results else [values]
 
-            is_jaxpr = eqn.primitive is p.remat_p
-            inside = ClosedJaxpr(eqn.params["jaxpr"], ()) if is_jaxpr else jax.make_jaxpr(call)(*shapes)
+            given = _INSIDES.get(eqn.primitive)
+            inside = given(eqn.params) if given else jax.make_jaxpr(call)(*shapes)
             # With the equation, so that no other one gets its number.
             self._insides[id(eqn)] = eqn, inside
         return self._insides[id(eqn)][1]
@@ -191,6 +191,10 @@ class Along:
         return jax.lax.switch(args[0], [branch(program) for program in params["branches"]], *args[1:]), flags
 
 
+_INSIDES = {
+    p.remat_p: lambda params: ClosedJaxpr(params["jaxpr"], ()),
+    p.custom_jvp_call_p: lambda params: params["call_jaxpr"],
+}
 _CONTROL = {p.jit_p: Along._jit, p.scan_p: Along._scan, p.while_p: Along._while, p.cond_p: Along._cond}
 
 

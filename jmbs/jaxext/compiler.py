@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from jmbs.jaxext.switches import is_off
+
 version = functools.cache(importlib.metadata.version)
 """Of a package; looking it up reads files."""
 
@@ -55,6 +57,8 @@ def _tried() -> bool:
 
 
 def _ask(flags: Mapping[str, str]) -> None:
+    if is_off("xla_options"):
+        return
     given = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = " ".join([given, *(flag for name, flag in flags.items() if name not in given)]).strip()
 
@@ -87,7 +91,7 @@ def _length(spans: list[tuple[float, float]]) -> float:
 
 def quick_options(repeated: bool) -> tuple[tuple[str, Any], ...]:
     """XLA's options for a program that runs for a moment, `repeated` if that may be often; see `quick_to_compile`."""
-    if not runs_on_cpu() or not _tried():
+    if not runs_on_cpu() or not _tried() or is_off("xla_options"):
         return ()
     asked = WITHOUT_EMITTERS in os.environ.get("XLA_FLAGS", "")
     return ((EMITTERS, False),) if repeated and not asked else ((EMITTERS, False), (LEVEL, 0))

@@ -17,6 +17,7 @@ from jaxtyping import Array
 
 from jmbs.arrays import batch_size
 from jmbs.jaxext.along_last import OPENED
+from jmbs.jaxext.switches import is_off
 
 Arrays = tuple[Array, ...]
 Linear = Callable[[Arrays, Arrays], Arrays]
@@ -29,6 +30,8 @@ _deferred.multiple_results = True
 
 def deferred(function: Linear, known: Arrays, arguments: Arrays, values: Shapes) -> Arrays:
     """`function(known, arguments)`, whose results have the shapes and types of `values`; in every mode and order."""
+    if is_off("deferred"):
+        return tuple(function(known, arguments))
     return tuple(_deferred.bind(*known, *arguments, function=function, n=len(known), values=values))
 
 

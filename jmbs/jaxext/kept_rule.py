@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from jmbs.arrays import batch_size
 from jmbs.jaxext.along_last import OPENED
+from jmbs.jaxext.switches import is_off
 
 Changes = tuple[Array | None, ...]
 """Changes of arrays, None where there is none."""
@@ -36,10 +37,25 @@ def kept_rule(
     Neither explicit shardings nor `shard_map` with `check_vma` are supported.
     """
 
+    if is_off("kept_rule"):
+        return _by_jax(function, rule)
+
     def bind(*arguments: Array) -> Values:
         return tuple(_kept.bind(*arguments, function=function, rule=rule, values=values))
 
     return bind
+
+
+def _by_jax(function: Callable[..., Values], rule: Rule) -> Callable[..., Values]:
+    """The function with the rule, as JAX has such things."""
+    known = jax.custom_jvp(function)
+
+    def jvp(arguments: tuple[Array, ...], tangents: tuple) -> tuple[Values, Values]:
+        is_zero = lambda x: isinstance(x, jax.custom_derivatives.SymbolicZero)  # noqa: E731
+        return rule(arguments, tuple(None if is_zero(x) else x for x in tangents))
+
+    known.defjvp(jvp, symbolic_zeros=True)
+    return known
 
 
 def _evaluate(*arguments: Array, function: Callable[..., Values], rule: Rule, values: tuple) -> Values:

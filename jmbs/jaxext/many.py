@@ -18,6 +18,7 @@ from jaxtyping import Array
 from jmbs.arrays import batch_size, types_of_values
 from jmbs.jaxext.along_last import OPENED
 from jmbs.jaxext.kernels import one_kernel
+from jmbs.jaxext.switches import is_off
 
 _many = Primitive("of_many")
 _many.multiple_results = True
@@ -28,11 +29,15 @@ def along_batches(function: Callable[..., Sequence[Array]], *arrays: Array) -> l
 
     **Arguments:** `function`: its arrays may have further axes at their end, all the same, and so have its values then.
     """
+    if is_off("along_batches"):
+        return list(function(*arrays))
     return _bound(lambda *arrays: tuple(function(*arrays)), arrays)
 
 
 def of_members(function: Callable[..., Array], *arrays: Array, more: int = 0) -> Array:
     """What a method of a group gives for many members: all arrays have these first, `more` axes last."""
+    if is_off("along_batches"):
+        return jax.vmap(function)(*arrays)
     rank = lambda x: x.ndim - 1 - more  # noqa: E731
     values = function(*(jnp.moveaxis(x, 0, rank(x)) for x in arrays))
     return jnp.moveaxis(values, rank(values), 0)

@@ -21,6 +21,7 @@ from jaxtyping import Array, PyTree
 
 from jmbs.arrays import total
 from jmbs.by_value import by_value
+from jmbs.jaxext.switches import is_off
 
 
 @by_value
@@ -34,6 +35,8 @@ class KnownPlaces:
 
 def entries_at(x: Array, at: np.ndarray) -> Array:
     """`x[at]` for places along the first axis, in any shape; without a look-up where these follow each other."""
+    if is_off("static_places"):
+        return x[jnp.asarray(at, int)]
     if _follow_each_other(at):
         return x[at[0] : at[0] + len(at)] if len(at) < x.shape[0] else x
     found = _entries.bind(x, places=KnownPlaces(np.ravel(at), x.shape[0]), axis=0)
@@ -72,6 +75,8 @@ def entries_across(parts: Sequence[Array], at: np.ndarray) -> Array:
 
 def sums_at(x: Array, at: np.ndarray, size: int) -> Array:
     """`(size, ...)`: at each place the sum of the entries of `x` `(m, ...)` that belong there; -1: nowhere."""
+    if is_off("static_places"):
+        return jnp.zeros((size, *x.shape[1:]), x.dtype).at[np.where(at < 0, size, at)].add(x, mode="drop")
     return _sums.bind(x, places=KnownPlaces(at, size), axis=0)
 
 

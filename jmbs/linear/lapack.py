@@ -17,6 +17,7 @@ from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float, Int
 
 from jmbs.arrays import batch_size, types_of_values
+from jmbs.jaxext import is_off
 
 UNSHARED = 200_000
 """Calls of fewer floating-point operations are not shared."""
@@ -150,7 +151,7 @@ _lapack.multiple_results = True
 
 
 def _call(function: Callable[..., tuple[Array, ...]], *matrices: Array) -> list[Array]:
-    return _lapack.bind(*matrices, function=function)
+    return list(function(*matrices)) if is_off("lapack") else _lapack.bind(*matrices, function=function)
 
 
 def _few_at_a_time(*matrices: Array, function: Callable) -> Sequence[Array]:

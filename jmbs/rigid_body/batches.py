@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float
 
 from jmbs.arrays import batch_size
-from jmbs.jaxext import OPENED, one_kernel
+from jmbs.jaxext import OPENED, is_off, one_kernel
 from jmbs.rigid_body.joints import GeneralJoints
 from jmbs.rigid_body.topology import Links
 
@@ -62,11 +63,12 @@ class Batchable:
 
     def __call__(self, inputs: Inputs, vectors: tuple[Array, ...], changes: Changes) -> tuple[Vectors, Changes]:
         leaves, structure = jax.tree.flatten((inputs, vectors, changes))
-        found = iter(_batchable.bind(*leaves, of=self, structure=structure))
+        bind = self._evaluate if is_off("batches") else functools.partial(_batchable.bind, of=self)
+        found = iter(bind(*leaves, structure=structure))
         results = tuple(next(found) for _ in self.sizes)
         return results, tuple(next(found) if wanted else None for wanted in self.changing if self.derivatives)
 
-    def _evaluate(self, leaves: Sequence[Array], structure) -> list[Array]:
+    def _evaluate(self, *leaves: Array, structure) -> list[Array]:
         values, axes = self._together(1, leaves, [None] * len(leaves), structure)
         return [jnp.squeeze(x, axis) for x, axis in zip(values, axes, strict=True)]
 
@@ -99,7 +101,7 @@ _batchable.multiple_results = True
 
 
 def _evaluate(*leaves: Array, of: Batchable, structure) -> list[Array]:
-    return of._evaluate(leaves, structure)
+    return of._evaluate(*leaves, structure=structure)
 
 
 def _batch(leaves: Sequence, axes: Sequence, *, of: Batchable, structure):

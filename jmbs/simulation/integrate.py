@@ -19,6 +19,7 @@ from jmbs.arrays import is_traced
 from jmbs.dae import ACCOUNT, Field, velocity_field
 from jmbs.errors import RunInterrupted, SimulationError
 from jmbs.fusing import fused, fuses
+from jmbs.jaxext import is_off
 from jmbs.programs import cached_jit, quick_to_compile
 from jmbs.simulation.arguments import require_instance, require_state
 from jmbs.simulation.assembly import assemble
@@ -289,7 +290,7 @@ def _has_forward_kernel(
     program: Program, values: Values, formulation: AbsoluteFormulation | TreeFormulation | None
 ) -> bool:
     """Whether fixed steps and their derivatives forwards are one kernel: of open trees, and of loops in long runs."""
-    if program.adaptive or program.adjoint != "forward" or formulation is None:
+    if program.adaptive or program.adjoint != "forward" or formulation is None or is_off("forward_kernel"):
         return False
     steps = len(values.times) if program.steps is None else program.steps
     closed = isinstance(formulation, TreeFormulation) and formulation.dae.loops_act_alone
