@@ -33,6 +33,8 @@ TASKS = {
     "chain, Jacobian": "a chain's forward Jacobian by four masses, 100 steps",
     "slider-crank": "a slider-crank alone, 200 steps",
     "slider-cranks": "64 slider-cranks, 50 steps",
+    "humanoid": "256 humanoids, 100 steps",
+    "four_bar": "256 pairs of four-bars, 100 steps",
 }
 
 MODELS = {
@@ -41,6 +43,8 @@ MODELS = {
     "slider": ("slider_crank", "rod/mass"),
 }
 """By how names of tasks begin, a shipped config and a mass in it."""
+MECHANISMS = {"humanoid": 1, "four_bar": 2}
+"""Of the other benchmarks, and their sizes."""
 
 
 def _task(name: str) -> tuple[Callable, Any]:
@@ -50,6 +54,8 @@ def _task(name: str) -> tuple[Callable, Any]:
 
     import jmbs
 
+    if name in MECHANISMS:
+        return _of_many(name)
     config, path = next(found for start, found in MODELS.items() if name.startswith(start))
     model = jmbs.compile(jmbs.load(CONFIGS / f"{config}.yaml"))
     state = model.initial_state()
@@ -71,6 +77,23 @@ def _task(name: str) -> tuple[Callable, Any]:
         case "chain, gradient":
             return jax.grad(lambda mass: final(mass).sum()), jnp.asarray(1.2)
     return jax.jacfwd(lambda masses: final(masses, "forward")), jnp.full(4, 1.2)
+
+
+def _of_many(mechanism: str) -> tuple[Callable, Any]:
+    """100 RK4 steps of 256 members."""
+    import jax
+
+    import jmbs
+    from experiments.benchmarks import run_jmbs
+    from experiments.benchmarks.cases import Case
+    from experiments.benchmarks.kinematics import random_states
+    from experiments.benchmarks.mechanisms import system_of
+
+    case = Case(mechanism, MECHANISMS[mechanism], 256, precision="float64")
+    system = system_of(case.mechanism, case.size)
+    model = jmbs.compile(run_jmbs.mechanism_of(system))
+    states = run_jmbs.initial_states(model, system, *random_states(system, case.batch))
+    return jax.vmap(run_jmbs.simulation(model, case)), states
 
 
 def _with_masses(model: Any, masses: Any) -> Any:
@@ -110,7 +133,8 @@ def text() -> str:
     """The table for the page."""
     found = json.loads(RESULT.read_text(encoding="utf-8"))
     names = list(next(iter(found.values())))
-    rows = [[f"`{name}`" if name != "all" else "all", *(_cell(found[task][name]) for task in TASKS)] for name in names]
+    shown = {name: name if name == "all" else f"`{name}`" for name in names}
+    rows = [[shown[name], *(_cell(found[task].get(name)) for task in TASKS)] for name in names]
     return table(["without", *TASKS.values()], rows)
 
 
@@ -131,6 +155,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), help="names of tasks (default: all)")
+    parser.add_argument("--names", nargs="*", help="names of work-arounds, or all (default: each, and all)")
     parser.add_argument("--measure", metavar="TASK", help="measure one task in this process and print it as JSON")
     given = parser.parse_args()
     if given.measure:
@@ -138,8 +163,9 @@ def main() -> None:
         return
     content = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
     for task in given.tasks:
-        half = len(WORKAROUNDS) // 2
-        order = ["", *WORKAROUNDS[:half], "", *WORKAROUNDS[half:], "all", ""]
+        names = given.names or [*WORKAROUNDS, "all"]
+        half = len(names) // 2
+        order = ["", *names[:half], "", *names[half:], ""]
         found = [(name, _in_process(task, name)) for name in order]
         whole = [times for name, times in found if not name and times]
         least = {key: min(times[key] for times in whole) for key in whole[0]}

@@ -17,7 +17,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from jmbs.errors import ModelError
-from jmbs.identification.output_names import parse_index
 from jmbs.library.mechanics import nearest, show
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -136,8 +135,3 @@ def _evaluate(node: ast.AST, values: list[Any]) -> Any:
         return float(node.value)  # type: ignore[arg-type]
     assert isinstance(node, ast.Name)
     return values[int(node.id[1:])]
-
-
-def base_names(expression: Expression) -> tuple[str, ...]:
-    """The paths in an expression without their indices."""
-    return tuple(dict.fromkeys(parse_index(name)[0] for name in expression.names))

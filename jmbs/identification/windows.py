@@ -20,6 +20,7 @@ from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
 from jmbs.programs import cached_jit
 from jmbs.simulation import Model
+from jmbs.tree import Layout
 
 SEGMENTS = 10
 """Windows of a recording where the study does not say how many."""
@@ -123,9 +124,8 @@ def values_at_start(model: Model, states: WindowStates, t: Float[Array, ""]) -> 
 
 def window_states(model: Model) -> WindowStates:
     """What decides how a mechanism moves on. Raises `ModelError` where something else decides too."""
-    _require_cut(model)
-    layout = model.layout
-    constrained = bool(model.tree.other_rows.size)
+    tree, layout = _tree_of(model), model.layout
+    constrained = bool(tree.other_rows.size)
     guess = {"q": "guess"} if constrained else {}
     parts = [
         (name, key, f"{name}/{guess.get(key, key)}", f"{name}/{key}", shapes[key], shapes["v"])
@@ -135,11 +135,13 @@ def window_states(model: Model) -> WindowStates:
     ]
     parts += [
         (name, key, f"{name}/{key}", f"{name}/{key}", shape, (3,))
-        for name in _free_bodies(model)
+        for name in _free_bodies(tree)
         for key, shape in layout.initial_shapes("bodies", name).items()
     ]
     shapes = dict(layout.state_shapes)
-    parts += [(name, "state", name, f"states/{name}", shapes[name], shapes[name]) for name in _other_states(model)]
+    parts += [
+        (name, "state", name, f"states/{name}", shapes[name], shapes[name]) for name in _other_states(model, tree)
+    ]
     blocks, outputs, entries = [], [], []
     for owner, key, path, output, shape, coordinates in parts:
         places = [list(place) for place in np.ndindex(shape)]
@@ -152,38 +154,38 @@ def window_states(model: Model) -> WindowStates:
     return WindowStates(tuple(blocks), tuple(outputs), tuple(entries), constrained)
 
 
-def _require_cut(model: Model) -> None:
-    """Raises `ModelError` for a model whose motion is not continued from the states of its parts."""
+def _tree_of(model: Model) -> Layout:
+    """The layout of a model whose motion goes on from the states of its parts. Raises `ModelError` for another."""
     wanted = "others; shooting with a growing horizon takes all"
-    found = None
     if model.tree is None:
         found = "which is no mechanism of joints and free bodies"
     elif model.layout.parts.motions:
         found = "which has prescribed motions"
     elif moving := _states_of_parts(model) & model.initial.get("states", {}).keys():
         found = f"whose joint or body starts from initial/states/{min(moving)}"
-    elif model.tree.other_rows.size and not set(_free_bodies(model)) <= model.initial.get("bodies", {}).keys():
+    elif model.tree.other_rows.size and not set(_free_bodies(model.tree)) <= model.initial.get("bodies", {}).keys():
         found = "whose constraints bind free bodies of which no start is given"
-    if found:
-        raise ModelError("estimator/method", f"multiple_shooting of {model.name}, {found}", wanted)
+    else:
+        return model.tree
+    raise ModelError("estimator/method", f"multiple_shooting of {model.name}, {found}", wanted)
 
 
-def _free_bodies(model: Model) -> list[str]:
+def _free_bodies(layout: Layout) -> list[str]:
     """Bodies that no joint leads to."""
-    tree = model.tree.tree
+    tree = layout.tree
     return [tree.bodies[body] for group in tree.groups if not any(group.names) for body in group.bodies]
 
 
 def _states_of_parts(model: Model) -> set[str]:
     """States that joints, bodies and what acts between them say."""
     parts = model.layout.parts
-    joints = {name for joint in parts.joints for name in (joint.coordinates, joint.rotor)}
+    joints = {name for joint in parts.joints for name in (joint.coordinates, joint.rotor) if name is not None}
     return joints | {element.length for element in parts.elements}
 
 
-def _other_states(model: Model) -> list[str]:
+def _other_states(model: Model, tree: Layout) -> list[str]:
     """Names of the states of components beside joints, bodies and the environment."""
-    tree, known = model.tree, _states_of_parts(model)
+    known = _states_of_parts(model)
     blocks = [block for block in tree.blocks[: len(tree.kept)] if not block.environment]
     return [name for block in blocks for name in block.junctions if name not in known]
 

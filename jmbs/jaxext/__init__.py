@@ -19,7 +19,7 @@ from jmbs.jaxext.many import along_batches, of_members
 from jmbs.jaxext.one_mode import forward_only, reverse_only
 from jmbs.jaxext.scans import constants_and_carry
 from jmbs.jaxext.static_places import all_entries_at, entries_across, entries_at, sums_at, sums_of_parts, with_entries
-from jmbs.jaxext.switches import WORKAROUNDS, is_off, without
+from jmbs.jaxext.switches import WORKAROUNDS, is_off, switched_off, without
 
 __all__ = [
     "Along",
@@ -48,6 +48,7 @@ __all__ = [
     "runs_on_cpu",
     "sums_at",
     "sums_of_parts",
+    "switched_off",
     "version",
     "with_entries",
     "without",

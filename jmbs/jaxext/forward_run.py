@@ -17,7 +17,6 @@ from jmbs.arrays import batch_size
 from jmbs.jaxext.along_last import Along
 from jmbs.jaxext.kernels import one_kernel
 from jmbs.jaxext.one_mode import refuse_reverse
-from jmbs.jaxext.switches import is_off
 
 
 def forward_kernel(function: Callable, *args: Any) -> Any:
@@ -103,14 +102,7 @@ def _batch_with_changes(args: Sequence, axes: Sequence, *, program: ClosedJaxpr,
         Along(batch_size(args, [None if a is None else -1 for a in axes])),
     )
     flags = along.which(program, many)
-
-    def values_of(*args: Any) -> list:
-        if not is_off("along_directions"):
-            return along.values(program, args, many, flags)
-        values = jax.vmap(jaxpr_as_fun(program), [-1 if each else None for each in many], -1)(*args)
-        return [x if flag else x[..., 0] for x, flag in zip(values, flags, strict=True)]
-
-    together = jax.make_jaxpr(values_of)(*args)
+    together = jax.make_jaxpr(lambda *args: along.values(program, args, many, flags))(*args)
     values = _with_changes.bind(*args, program=together, known=known)
     return values, [x.ndim - 1 if flag else None for x, flag in zip(values, flags, strict=True)]
 

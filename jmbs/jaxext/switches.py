@@ -17,7 +17,6 @@ WORKAROUNDS = (
     "static_places",
     "along_batches",
     "batches",
-    "along_directions",
     "forward_kernel",
     "kept_rule",
     "deferred",
@@ -32,7 +31,12 @@ _said: list[frozenset[str]] = []
 
 def is_off(name: str) -> bool:
     """Whether what is traced now is to do without a work-around. Raises `ModelError` for a name that is none."""
-    return name in (_said[-1] if _said else _names(os.environ.get(VARIABLE, "")))
+    return name in switched_off()
+
+
+def switched_off() -> frozenset[str]:
+    """Names of all work-arounds that are off. Raises `ModelError` for a name that is none."""
+    return _said[-1] if _said else _names(os.environ.get(VARIABLE, ""))
 
 
 @contextlib.contextmanager

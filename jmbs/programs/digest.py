@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jmbs.jaxext import version
+from jmbs.jaxext import switched_off, version
 
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "diffrax", "optimistix", "lineax", "optax")
 """Whose code a program may come from beside jmbs's own and Python's; each has a version."""
@@ -63,6 +63,7 @@ IMPORTED = _own_files()
 def settings() -> tuple[tuple[str, str], ...]:
     """What else is read while a program is traced: JAX's settings, and the environment's."""
     values = [(name, repr(value)) for name, value in jax.config.values.items() if not name.startswith(UNREAD)]
+    values.append(("without", ",".join(sorted(switched_off()))))
     return (*values, *((name, value) for name, value in sorted(os.environ.items()) if name.startswith(SWITCHES)))
 
 

@@ -30,12 +30,14 @@ from experiments.benchmarks import (  # noqa: E402
     run,
     run_jmbs,
     tables,
+    workarounds,
 )
 from experiments.benchmarks.cases import Case, Contender, Study  # noqa: E402
 from experiments.benchmarks.mechanisms import system_of  # noqa: E402
 from experiments.benchmarks.neutral import COORDINATES, RATES  # noqa: E402
 from experiments.benchmarks.processes import Worker  # noqa: E402
 from experiments.benchmarks.studies import gpu_studies, quick_gpu_studies, quick_studies, studies  # noqa: E402
+from jmbs.jaxext import WORKAROUNDS  # noqa: E402
 
 MECHANISMS = [("chain", 8), ("humanoid", 1), ("panda", 1), ("four_bar", 2)]
 JMBS = Contender("jmbs", threads=1)
@@ -384,6 +386,11 @@ def test_rate_at_equal_accuracy():
 def test_numbers_for_people():
     shown = [tables.number(x) for x in (None, 0.0, 0.012345, 1.2345, 123456.0, 1.2e9)]
     assert shown == ["-", "0", "0.0123", "1.23", "123,000", "1.20e+09"]
+
+
+def test_the_table_of_workarounds_is_the_one_that_was_measured():
+    assert f"<!-- workarounds -->\n{workarounds.text()}<!-- end -->" in workarounds.PAGE.read_text(encoding="utf-8")
+    assert set(json.loads(workarounds.RESULT.read_text())["chain"]) == {*WORKAROUNDS, "all"}
 
 
 def test_the_page_is_the_one_that_the_results_make():

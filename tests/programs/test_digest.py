@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jmbs.jaxext import without
 from jmbs.linear import rank_tolerance, row_lengths
 from jmbs.programs.digest import UnknownCode, digest_of, of_installation, settings
 from jmbs.simulation.run_settings import Program
@@ -101,3 +102,5 @@ def test_settings_that_programs_depend_on_are_read(monkeypatch):
     assert settings() != before
     monkeypatch.delenv("JMBS_FUSED")
     assert settings() == before
+    with without("one_kernel"):
+        assert settings() != before
