@@ -20,10 +20,10 @@ from typing import Any
 
 from experiments.benchmarks.program_sizes import CONFIGS
 from experiments.benchmarks.tables import number, table
+from jmbs.jaxext.switches import VARIABLE, WORKAROUNDS
 
 RESULT = Path(__file__).parent / "workarounds.json"
 PAGE = Path(__file__).parents[2] / "docs" / "jaxext.md"
-VARIABLE = "JMBS_WITHOUT"
 REPEATS, LEAST = 5, 0.3
 """Calls of a task are timed so often, each so many s long at least."""
 TASKS = {
@@ -151,8 +151,6 @@ def write_page() -> None:
 
 def main() -> None:
     """The command line."""
-    from jmbs.jaxext import WORKAROUNDS
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), help="names of tasks (default: all)")
     parser.add_argument("--names", nargs="*", help="names of work-arounds, or all (default: each, and all)")

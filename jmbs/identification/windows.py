@@ -172,8 +172,7 @@ def _tree_of(model: Model) -> Layout:
 
 def _free_bodies(layout: Layout) -> list[str]:
     """Bodies that no joint leads to."""
-    tree = layout.tree
-    return [tree.bodies[body] for group in tree.groups if not any(group.names) for body in group.bodies]
+    return [layout.tree.bodies[body] for body in layout.tree.free_bodies]
 
 
 def _states_of_parts(model: Model) -> set[str]:

@@ -60,6 +60,11 @@ class Tree:
         return np.repeat(np.arange(len(self.bodies)), self.freedom)
 
     @property
+    def free_bodies(self) -> list[int]:
+        """The bodies that no joint leads to, by number: their groups have no names."""
+        return [int(body) for group in self.groups if not any(group.names) for body in group.bodies]
+
+    @property
     def n_velocities(self) -> int:
         return len(self.body_of)
 

@@ -24,7 +24,7 @@ def is_open_tree(model: Model) -> bool:
     if model.tree is None or model.tree.other_rows.size:
         return False
     layout: Any = model.tree
-    roots = _roots(layout)
+    roots = layout.tree.free_bodies
     free = {name for body in roots for name in _junctions(model, body)}
     moving = {name for body in range(len(layout.tree.bodies)) for name in _junctions(model, body)} - free
     if layout.rotors is not None:
@@ -39,7 +39,7 @@ def assemble_open_tree(model: Model) -> State:
     given = model.initial.get("joints", {})
     blocks = [_coordinates(model, block, given) for block in layout.blocks[: len(layout.kept)]]
     y = tuple(_with_states(model, blocks, layout))
-    roots = _roots(layout)
+    roots = layout.tree.free_bodies
     if roots:
         y = (*y, jnp.stack([_pose(model, body) for body in roots]))
     velocities = [jnp.zeros(0, model.dtype)] * len(layout.tree.bodies)
@@ -56,11 +56,6 @@ def assemble_open_tree(model: Model) -> State:
         for block, rates in layout.rotors.held(y[-1][0]).items():
             x[block] = rates
     return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks))
-
-
-def _roots(layout: Any) -> list[int]:
-    """The bodies that no joint leads to, by number."""
-    return [int(body) for group in layout.tree.groups if not any(group.names) for body in group.bodies]
 
 
 def _junctions(model: Model, body: int) -> tuple[str, str]:
