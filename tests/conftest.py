@@ -37,6 +37,7 @@ from jmbs.jaxext import ask_for_quick_compiling  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 ask_for_quick_compiling()
+gc.set_threshold(20_000, 20, 50)  # a tenth of the time went into looking for garbage, of which there is little
 jax.devices()  # before a test that calls the command line, which would choose devices for all that follow
 
 
@@ -128,7 +129,7 @@ def _same_cache():
 
 
 MEMORY_MAPS = Path("/proc/self/maps")
-MANY_MAPS = 20_000
+MANY_MAPS = 28_000
 """Of the 65 530 that Linux allows a process by default; one compiled simulation takes about 2 500."""
 
 
