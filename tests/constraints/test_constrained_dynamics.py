@@ -229,6 +229,7 @@ def test_derivatives_of_projections(case):
     check(case, projected, 1e-8)
 
 
+@pytest.mark.slow
 def test_derivatives_forwards_by_hand_are_those_of_the_residuals(case):
     """Along a change of everything, loop joints' parameters too, at velocities that tear them open."""
     rng, layout = np.random.default_rng(3), case.dae.layout

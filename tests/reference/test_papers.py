@@ -13,6 +13,8 @@ from reference.runs import CONFIGS, angle_between, case, largest, rotations
 
 import jmbs
 
+pytestmark = pytest.mark.slow
+
 LOOP, PAIR = "mt2013_spherical_3bar", "mt2013_two_floating_bodies"
 CONFIG_OF = {LOOP: "three_bar_loop", PAIR: "two_floating_bodies"}
 # Step control acts on momenta, and small inertias hold rotations more loosely: at the config's 1e-10 the pair misses
@@ -27,7 +29,7 @@ def run_of(name: str) -> jmbs.Trajectory:
     return jmbs.simulate(model, model.initial_state(), ts=times, t1=times[-1], tolerance=TOLERANCE_OF[name])
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in (LOOP, PAIR)])
+@pytest.mark.parametrize("name", [LOOP, PAIR])
 def test_motion_of_every_body(name: str, within):
     trajectory = run_of(name)
     tolerance = case(name)["suggested_tolerance"]["high_order_rtol1e10"]
@@ -59,7 +61,6 @@ def test_loop_keeps_its_energy(within):
         within(kind, getattr(trajectory, kind) - wanted, relative * max(reference["kinetic_energy"]))
 
 
-@pytest.mark.slow
 def test_pair_keeps_its_momentum(within):
     """Linear, and angular about the origin, in world axes."""
     data, trajectory = case(PAIR), run_of(PAIR)

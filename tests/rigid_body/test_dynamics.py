@@ -182,6 +182,7 @@ def test_second_derivatives(pendulum):
     np.testing.assert_allclose(hessian, hessian.T, atol=1e-10 * float(jnp.abs(hessian).max()))
 
 
+@pytest.mark.slow
 def test_derivatives_of_batches(pendulum):
     case = pendulum
     gradient = jax.grad(lambda v: case.forward(v, case.forces) @ case.other)

@@ -164,7 +164,8 @@ def test_loops(seed, bodies, loops):
     jax.clear_caches()
 
 
-@pytest.mark.parametrize(("seed", "bodies"), [(1, 2), pytest.param(2, 4, marks=slow), pytest.param(3, 9, marks=slow)])
+@slow
+@pytest.mark.parametrize(("seed", "bodies"), [(1, 2), (2, 4), (3, 9)])
 def test_trees_with_rotors(seed, bodies):
     mechanism = with_rotors(random_mechanism(seed, bodies), seed)
     layout = mechanism.compile().tree
