@@ -8,6 +8,7 @@ with _garbage.few_collections():
     from jmbs import ephs, lie
     from jmbs.cache import use_cache
     from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
+    from jmbs.fusing import as_one_kernel
     from jmbs.io import load
     from jmbs.library.mechanics import Mechanism, guess, parameter
     from jmbs.simulation import (
@@ -64,6 +65,7 @@ __all__ = [
     "Status",
     "Study",
     "Trajectory",
+    "as_one_kernel",
     "check_fit",
     "compile",
     "design",

@@ -1,4 +1,4 @@
-"""Whether runs are fused calls: where JAX computes on a CUDA device, or where somebody says so."""
+"""What is one kernel, and whether that is a fused call: where JAX computes on a CUDA device, or where one says so."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from jmbs.arrays import is_traced
-from jmbs.jaxext import runs_on_cpu
+from jmbs.jaxext import one_kernel, runs_on_cpu
 
 VARIABLE = "JMBS_FUSED"
 """An environment variable: 1 for fused calls on any platform, 0 for none."""
@@ -75,3 +76,21 @@ def fused(function: Callable, *args: Any) -> Any:
     from jmbs.fused import fused_call
 
     return fused_call(function, *args)
+
+
+def as_one_kernel(function: Callable, *args: Any) -> Any:
+    """`function(*args)` in one kernel, such as a loop of one's own over `Model.step` with a controller in it; otherwise
+    each of its operations may be a kernel, whose call takes 0.1 us on a CPU and some us on a GPU.
+
+    On a CPU a kernel cannot call a library, so there are no factorisations in it, no sorting, and no matrix products of
+    more than 2048 multiplications (of all members of a batch together). What has one of these is computed as without
+    this function; the logger `jmbs` says at level debug what is in the way. Derivatives are not in one kernel. On a
+    CUDA device it is a fused call, and so are its derivatives. Outside of `jax.jit` it is computed operation by
+    operation.
+
+    **Arguments:** pytrees; what is no array in them stays as it is. Results are pytrees of arrays.
+    """
+    if fuses():
+        return fused(function, *args)
+    arrays, others = eqx.partition(args, eqx.is_array)
+    return one_kernel(lambda arrays: function(*eqx.combine(arrays, others)), arrays)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,15 @@ from experiments.benchmarks.tables import table
 DT = 1e-3
 CASES = {"pendulum": 100_000, "chain_8": 5000, "slider_crank": 500}
 """Config, and how many steps a single member takes, so many that a call's own time is little; a batch takes a tenth."""
-ROADS: tuple[str, ...] = ("run", "inner states", "inner states, `steps=10`", "states", "states, `steps=10`")
+ROADS: tuple[str, ...] = (
+    "run",
+    "inner states",
+    "inner states, one kernel",
+    "inner states, `steps=10`",
+    "states",
+    "states, one kernel",
+    "states, `steps=10`",
+)
 
 
 def roads(model: jmbs.Model, steps: int) -> dict[str, Callable[[jmbs.State], Any]]:
@@ -49,7 +58,8 @@ def roads(model: jmbs.Model, steps: int) -> dict[str, Callable[[jmbs.State], Any
         step = lambda state, _: (model.step(state, None, 10 * DT, steps=10), None)  # noqa: E731
         return jax.lax.scan(step, state, None, steps // 10)[0].blocks
 
-    return dict(zip(ROADS, (run, inner, inner_tens, outer, tens), strict=True))
+    as_one = [functools.partial(jmbs.as_one_kernel, loop) for loop in (inner, outer)]
+    return dict(zip(ROADS, (run, inner, as_one[0], inner_tens, outer, as_one[1], tens), strict=True))
 
 
 def measured(name: str, batch: int, turns: int) -> list[list[str]]:

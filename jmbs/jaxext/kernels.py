@@ -7,6 +7,7 @@ function that a program calls if the call says so. `one_kernel` says so, where s
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,12 +20,13 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.jaxext.along_last import OPENED
+from jmbs.jaxext.small_products import with_sums
 from jmbs.jaxext.switches import is_off
 
 
 def one_kernel(function: Callable, *args: Any) -> Any:
-    """`function(*args)`; on a CPU in one kernel, if that is possible: without libraries, matrix products and scatters.
-    Outside of `jax.jit` it is computed operation by operation.
+    """`function(*args)`; on a CPU in one kernel, if that is possible: without libraries, scatters and matrix products
+    of more than `FEW` multiplications. Outside of `jax.jit` it is computed operation by operation.
 
     The compiler neither looks into a kernel from outside nor out of it: values are computed once, and all of them. A
     kernel that is called inside of another is opened. Derivatives are those of the function, not in one kernel.
@@ -117,11 +119,14 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
     # With functions of its own, so that kernels are opened in them for no other caller.
     module = context.module_context.replace(lowering_cache={}, cached_primitive_lowerings={})
     context = context.replace(module_context=module)
-    values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=program)
+    values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=with_sums(program, FEW))
     call = values[0].owner
     operations = _operations(call, module.symbol_table)
+    obstacles = sorted({operation.name for operation in operations if not _is_possible(operation)})
     tags = mlir.ir.DictAttr.get({name: mlir.ir.StringAttr.get(value) for name, value in AS_KERNEL.items()})
-    if all(_is_possible(operation) for operation in operations):
+    if obstacles:
+        _log.debug("not one kernel, but one for each operation, since it has in it: %s", ", ".join(obstacles))
+    else:
         for operation in operations:
             if operation.name == CALL and TAGS in operation.attributes and operation.attributes[TAGS] == tags:
                 _open(operation)
@@ -165,7 +170,8 @@ POSSIBLE = frozenset(
 CONTROL = frozenset(("case", "if", "optimization_barrier", "return", "while"))
 """Those that may have several results, and others inside."""
 FEW = 2048
-"""Reductions of so many entries at most: of twice as many XLA hands some to a library. See `jmbs.arrays.total`."""
+"""Reductions of so many entries at most: of twice as many XLA hands some to a library. See `jmbs.arrays.total`. Matrix
+products of so many multiplications are such reductions."""
 
 
 def _is_possible(operation: Any) -> bool:
@@ -188,6 +194,8 @@ def _puts_once(scatter: Any) -> bool:
     places = scatter.operands[len(scatter.results)].type.shape
     return math.prod(places) == len(numbers.scattered_dims_to_operand_dims)
 
+
+_log = logging.getLogger("jmbs")
 
 OPENED.add(_kernel)
 _kernel.def_impl(_evaluate)

@@ -16,8 +16,7 @@ from jaxtyping import Array
 from jmbs.arrays import is_traced
 from jmbs.dae import Field, velocity_field
 from jmbs.errors import ModelError
-from jmbs.fusing import fused, fuses
-from jmbs.jaxext import one_kernel
+from jmbs.fusing import as_one_kernel
 from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import known_number, require_instance, require_state, scalar
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
@@ -104,19 +103,14 @@ def _users_state(formulation: Formulation, blocks: tuple[Array, ...]) -> State:
 
 @eqx.filter_jit
 def _stepped(formulation: Formulation, state: State | InnerState, dt: Array, t: Array, how: tuple) -> Any:
-    return fused(functools.partial(_after, how=how), formulation, state, dt, t)
+    return as_one_kernel(functools.partial(_after, how=how), formulation, state, dt, t)
 
 
 def _after(formulation: Formulation, state: State | InnerState, dt: Array, t: Array, how: tuple) -> Any:
     inner = isinstance(state, InnerState)
     y = state.blocks if inner else formulation.start(state)
-    arrays, others = eqx.partition((formulation, y, dt, t), eqx.is_array)
-
-    def in_steps(arrays: Any) -> tuple[Array, ...]:
-        formulation, y, dt, t = eqx.combine(arrays, others)
-        return _in_steps(formulation, y, dt, t, how)
-
-    y = in_steps(arrays) if fuses() else one_kernel(in_steps, arrays)  # as `fixed_steps` has it
+    # A kernel of its own where conversions of states cannot be in one; else it is opened.
+    y = as_one_kernel(functools.partial(_in_steps, how=how), formulation, y, dt, t)
     return InnerState(y) if inner else _users_state(formulation, y)
 
 

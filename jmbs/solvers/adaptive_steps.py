@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any, Literal, NamedTuple
 
 import diffrax
@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jmbs.fusing import fused
-from jmbs.jaxext import forward_only, one_kernel, reverse_only
+from jmbs.fusing import as_one_kernel, fused
+from jmbs.jaxext import forward_only, reverse_only
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.munthe_kaas import Advanced, MuntheKaas
 from jmbs.solvers.stepping import Problem, Run, as_row, as_states, entry, finite_start
@@ -140,7 +140,7 @@ class AdaptiveSteps(eqx.Module):
             return solver.advance(*given, error=True, slope=with_slopes)
 
         if self.in_kernels:
-            advance = _in_one_kernel(advance)
+            advance = functools.partial(as_one_kernel, advance)
 
         def step(carry: AdaptiveCarry) -> AdaptiveCarry:
             row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes, watch = carry
@@ -175,16 +175,6 @@ class AdaptiveSteps(eqx.Module):
             return AdaptiveCarry(row, t, tried, arrived, y, memory, result, accepted, rejected, saved, slopes, watch)
 
         return step
-
-
-def _in_one_kernel(function: Callable) -> Callable:
-    """The function, in one kernel of all arrays among its arguments."""
-
-    def called(*args: Any) -> Any:
-        arrays, others = eqx.partition(args, eqx.is_array)
-        return one_kernel(lambda arrays: function(*eqx.combine(arrays, others)), arrays)
-
-    return called
 
 
 def _chosen(first: Bool[Array, ""], a: PyTree, b: PyTree) -> PyTree:

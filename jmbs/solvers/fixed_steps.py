@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.arrays import changing_zero
-from jmbs.fusing import fused, fuses
-from jmbs.jaxext import forward_kernel, forward_only, one_kernel
+from jmbs.fusing import as_one_kernel
+from jmbs.jaxext import forward_kernel, forward_only
 from jmbs.solvers.events import Watch, watch_from, watched
 from jmbs.solvers.stepping import (
     Problem,
@@ -80,14 +80,11 @@ class FixedSteps(eqx.Module):
 
     def advance(self, problem: Problem, carry: FixedCarry, stop: Int[Array, ""] | None = None) -> FixedCarry:
         """See `Steps`; `stop` only where the number of steps is not known ahead."""
-        arrays, others = eqx.partition((problem, self.counts, carry, stop, self.most), eqx.is_array)
-
-        def advance(arrays: PyTree) -> FixedCarry:
-            return self._advance(*eqx.combine(arrays, others))
-
+        args = problem, self.counts, carry, stop, self.most
         if self.forward:
-            return forward_kernel(advance, arrays)
-        carry = fused(advance, arrays) if fuses() else one_kernel(advance, arrays)
+            arrays, others = eqx.partition(args, eqx.is_array)
+            return forward_kernel(lambda arrays: self._advance(*eqx.combine(arrays, others)), arrays)
+        carry = as_one_kernel(self._advance, *args)
         return carry if self.most is None else forward_only(carry)
 
     def _advance(

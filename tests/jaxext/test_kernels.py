@@ -32,16 +32,21 @@ POSSIBLE = {
     "a loop": lambda x, y: jax.lax.scan(lambda c, a: (c * 0.5 + a, c), y[0], x),
     "cases": lambda x, y: jax.lax.scan(lambda c, a: jax.lax.cond(a[0] > 1, lambda: (c, a), lambda: (a, c)), y[0], x),
     "a kernel in it": lambda x, y: one_kernel(lambda x: (jnp.sin(x) * 2, x), x)[0] + 1,
+    "products of few numbers": lambda x, y: (x @ y.T, y[0] @ y[1], x @ y[0], jnp.matmul(x[None], y.T[None])),
+    "products along two axes": lambda x, y: jnp.einsum("iabc,ibkc->ika", x.reshape(2, 2, 4, 4), y.reshape(2, 4, 1, 4)),
+    "products in a loop": lambda x, y: jax.lax.scan(lambda c, a: (jnp.tanh(y[: len(a)] @ c) + a, y @ c), y[0], x),
+    "products in cases": lambda x, y: jax.lax.cond(x[0, 0] > 1, lambda: x @ y.T, lambda: x @ y.T * 2.0),
     "special functions": lambda x, y: (jax.lax.erf(x), jax.lax.lgamma(x), jnp.arcsinh(y)),
     "inner functions": lambda x, y: jax.jit(lambda x: jnp.where(x > 1, one_kernel(jnp.sin, x), x))(x) * 2,
 }
 IMPOSSIBLE = {
-    "products of matrices": lambda x, y: x @ y.T,
+    "products of many numbers": lambda x, y: jnp.tile(x, (1, 4)) @ jnp.tile(y, (2, 4)).T,
+    "products of integers": lambda x, y: x.astype(int) @ y.astype(int).T,
     "scatters": lambda x, y: x.at[jnp.array([1, 3])].add(y[:2]),
     "sorting": lambda x, y: jnp.sort(x, axis=0),
     "the largest few": lambda x, y: jax.lax.top_k(x, 2),
     "a library": lambda x, y: jnp.linalg.cholesky(jnp.eye(4) + 0.1 * jnp.ones((4, 4)) * x[0, 0]),
-    "a kernel in it": lambda x, y: x @ one_kernel(lambda y: y.T * 2, y),
+    "a kernel in it": lambda x, y: jnp.sort(x @ one_kernel(lambda y: y.T * 2, y)),
 }
 
 
@@ -77,7 +82,7 @@ def test_batches_are_one_kernel(name):
     _same(batch(many, Y), jax.vmap(function, (0, None))(many, Y))
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "a loop", "a kernel in it"])
+@pytest.mark.parametrize("name", ["arithmetic", "a loop", "a kernel in it", "products in a loop"])
 def test_derivatives_in_every_mode(name):
     def sum_of(function):
         return lambda x: sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(function(x, Y[:, :2])))
@@ -88,6 +93,12 @@ def test_derivatives_in_every_mode(name):
     for derivative in (jax.grad, jax.jacfwd, jax.hessian):
         _same(jax.jit(derivative(kernel))(x), jax.jit(derivative(plain))(x))
     _same(jax.vmap(jax.grad(kernel))(jnp.stack([x, 2 * x])), jax.vmap(jax.grad(plain))(jnp.stack([x, 2 * x])))
+
+
+def test_what_is_in_the_way_is_said(caplog):
+    with caplog.at_level("DEBUG", logger="jmbs"):
+        jax.jit(lambda x: one_kernel(lambda x: jnp.sort(x) * 2, x)).lower(X)
+    assert caplog.messages == ["not one kernel, but one for each operation, since it has in it: stablehlo.sort"]
 
 
 def test_what_is_evaluated_once_is_a_call_that_stays_one():

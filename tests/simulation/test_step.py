@@ -12,8 +12,10 @@ from quick import quick_jit
 
 import jmbs
 from jmbs.errors import ModelError
+from jmbs.jaxext.kernels import AS_KERNEL
 
 DT, STEPS = 2e-3, 4
+TAG = next(iter(AS_KERNEL))
 MODELS = {
     "pendulum": {},
     "slider_crank": {"constraints": "project"},
@@ -107,6 +109,34 @@ def test_the_gradient_is_that_of_a_run(stepped, state):
 
     found, wanted = quick_jit(lambda m: (jax.value_and_grad(of_steps)(m), jax.value_and_grad(of_run)(m)))(1.2)
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_a_loop_with_a_controller_can_be_one_kernel(stepped, state):
+    """That reads the state by name and has a matrix; members, derivatives and numbers that are no arrays as without."""
+    gains = jnp.array([[-2.0, -0.5, 0.3], [0.4, 0.1, -0.2]])
+
+    def swing(state, gains, limit):
+        def step(inner, _):
+            view = stepped.view(stepped.outer_state(inner))
+            q, v = view.q["hinge"][0], view.v["hinge"][0]
+            torque = limit * jnp.tanh(jnp.ones(2) @ (gains @ jnp.stack([jnp.sin(q), jnp.cos(q), v])))
+            inner = stepped.step(inner, {"hinge/actuation": torque}, 0.01)
+            return inner, torque
+
+        inner, torques = jax.lax.scan(step, stepped.inner_state(state), None, 5)
+        return stepped.outer_state(inner).q["hinge"][0], torques
+
+    one = jax.jit(lambda state, gains: jmbs.as_one_kernel(swing, state, gains, 1.5))
+    plain = jax.jit(lambda state, gains: swing(state, gains, 1.5))
+    assert one.lower(state, gains).as_text().count(TAG) == 1 and np.ptp(plain(state, gains)[1]) > 0.01
+    gradients = [quick_jit(jax.grad(lambda g, run=run: run(state, g)[0])) for run in (one, plain)]
+    batches = [quick_jit(jax.vmap(run, in_axes=(None, 0))) for run in (one, plain)]
+    many = jnp.stack([gains, 2.0 * gains])
+    pairs = (one, plain, (state, gains)), (*gradients, (gains,)), (*batches, (state, many))
+    for found, wanted, given in pairs:
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), found(*given), wanted(*given)
+        )
 
 
 @pytest.mark.slow
