@@ -43,16 +43,19 @@ def _equation(equation: JaxprEqn, most: int) -> JaxprEqn:
 
 
 def _is_small(product: JaxprEqn, most: int) -> bool:
-    (a, _), out = (x.aval for x in product.invars), product.outvars[0].aval
+    (of_a, _), (shape, dtype) = map(_type, product.invars), _type(product.outvars[0])
     (along, _), _ = product.params["dimension_numbers"]
-    terms = math.prod(out.shape) * math.prod(a.shape[axis] for axis in along)
-    return terms <= most and jnp.issubdtype(out.dtype, jnp.floating)
+    terms = math.prod(shape) * math.prod(of_a[0][axis] for axis in along)
+    return terms <= most and jnp.issubdtype(dtype, jnp.floating)
+
+
+def _type(variable: Any) -> tuple[tuple[int, ...], Any]:
+    return variable.aval.shape, variable.aval.dtype
 
 
 def _summed(product: JaxprEqn) -> JaxprEqn:
     """The call of a function that computes the product, between the same variables."""
-    types = [(x.aval.shape, x.aval.dtype) for x in (*product.invars, product.outvars[0])]
-    call = _call(product.params["dimension_numbers"], *types)
+    call = _call(product.params["dimension_numbers"], *map(_type, (*product.invars, *product.outvars)))
     return call.replace(invars=product.invars, outvars=product.outvars)
 
 

@@ -139,13 +139,12 @@ class AdaptiveSteps(eqx.Module):
         def advance(solver: MuntheKaas, *given: Any) -> Advanced:
             return solver.advance(*given, error=True, slope=with_slopes)
 
-        if self.in_kernels:
-            advance = functools.partial(as_one_kernel, advance)
+        advanced = functools.partial(as_one_kernel, advance) if self.in_kernels else advance
 
         def step(carry: AdaptiveCarry) -> AdaptiveCarry:
             row, t, tried, fresh, y, memory, result, accepted, rejected, saved, slopes, watch = carry
             still = tried == t if self.repeated else None
-            new, error, slope, outcome = advance(solver, term, t, tried, y, args)
+            new, error, slope, outcome = advanced(solver, term, t, tried, y, args)
             error = jax.tree.map(lambda x: jnp.where(jnp.isnan(x), jnp.inf, x), error)
             decided = controller.adapt_step_size(t, tried, y, new, args, error, order, memory)
             if still is not None:  # a step of no time tells nothing of the next one
