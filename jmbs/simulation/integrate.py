@@ -279,8 +279,8 @@ def start_of(
 
 
 def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
-    """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel take longer to
-    compile than most runs take."""
+    """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel take longer
+    to compile than most runs take."""
     if not isinstance(formulation, TreeFormulation):
         return False
     return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
