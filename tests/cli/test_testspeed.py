@@ -63,6 +63,7 @@ def test_prints_a_table_and_writes_json(tmp_path, capsys):
         consistent_figures(figures, report["programs"]["audit_off"], case)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_system_without_bodies():
     report = measure_speed(jmbs.compile(jmbs.load(CONFIGS / "rlc.yaml")), BATCH, STEPS, dt=1e-4, method="heun")
     plain = report.as_dict()

@@ -54,6 +54,7 @@ def maxwell(drive, stiffness=5.0, damping=2.0):
     return system(boxes, junctions, ["v_end"], {"v_end": drive})
 
 
+@pytest.mark.slow
 def test_maxwell_element_with_prescribed_velocity():
     solved = Solved(maxwell(FunctionEffort(lambda t: 3.0 + jnp.sin(t))), {"q": 0.4}, t=0.7)
     velocity, force = 3.0 + np.sin(0.7), 5.0 * 0.4

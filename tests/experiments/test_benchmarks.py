@@ -117,6 +117,7 @@ def test_principal_axes_make_up_the_inertia():
 # -- codes ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_jmbs_starts_where_the_numbers_say():
     """Two roads to the centres of mass: the benchmarks' own kinematics, and jmbs's bodies."""
     system = system_of("panda")

@@ -80,6 +80,7 @@ def rolling():
     return cart("rolling", radius=0.5, plane={"body": "cart", "point": [0, 0, 0.2]})
 
 
+@pytest.mark.slow
 def test_a_ball_begins_to_roll_on_a_cart(rolling):
     """As below, at the instant of rest; nothing is supplied yet."""
     rates, plan = dynamics(rolling, 0.0, rolling.initial_state()), rolling.dae.plan

@@ -51,6 +51,7 @@ def distances(zeta, q) -> np.ndarray:
     return np.asarray(jnp.sin(zeta) - q)[:, 0]
 
 
+@pytest.mark.slow
 def test_the_distance_stays_what_it_is_at_the_start(model):
     assert model.tree is not None and "rows on velocities alone" not in model.describe()
     np.testing.assert_allclose(distances(*steps(model, model.initial_state())), np.sin(0.2) - 0.3, atol=1e-9)

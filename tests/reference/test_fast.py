@@ -162,6 +162,7 @@ def test_forward_dynamics_of_the_arm(i: int, within):
     within("qdd, relative", relative, case(ARM)["suggested_tolerance"]["qdd_relative"])
 
 
+@pytest.mark.slow
 def test_swing_of_the_arm(within):
     swing, trajectory = case(ARM)["swing"], simulated("panda_arm")
     rows = rows_at(trajectory, swing["times"])

@@ -13,7 +13,7 @@ import jmbs
 # Configs that already ask for ten digits run as they stand; the others are told to.
 AS_THEY_STAND = ("joint_revolute_skew", "joint_prismatic_incline", "joint_screw", "damped_oscillator")
 TIGHTENED = ("pendulum", "slider_crank", "planar", "cylindrical")
-SLOW = ("slider_crank", "cylindrical")
+SLOW = ("slider_crank", "planar", "cylindrical")
 END = {"slider_crank": 1.0}
 CONFIG = pytest.mark.parametrize(
     "config", [*AS_THEY_STAND, *(pytest.param(c, marks=[pytest.mark.slow] * (c in SLOW)) for c in TIGHTENED)]

@@ -22,7 +22,7 @@ CONFIG_OF = {
 }
 FAST = ("mt2013_heavy_top", "bca_heavy_top", "mt2013_spherical_double_pendulum")
 SLOW = ("mt2013_spherical_double_pendulum", "joint_spherical_steady_top", "free_rigid_body_dzhanibekov")
-"""Their like are the other tops and bodies here, and the loop in `test_papers.py`."""
+"""Their like are the other tops and bodies here."""
 
 
 def marked(names):

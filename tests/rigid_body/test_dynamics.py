@@ -206,13 +206,16 @@ def mixed() -> Case:
     return Case(mechanism)
 
 
-@pytest.mark.parametrize("varied", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_derivatives_by_hand_are_those_of_inverse_dynamics(mixed, varied):
+@pytest.mark.parametrize(
+    ("case", "varied"),
+    [("pendulum", True), *(pytest.param("mixed", varied, marks=pytest.mark.slow) for varied in (True, False))],
+)
+def test_derivatives_by_hand_are_those_of_inverse_dynamics(case, varied, request):
     """On both ways through the tree, with derivatives by joints' parameters (`varied`) and without.
 
     Those by elements are said along their groups only, so that is where they are compared.
     """
-    case = mixed
+    case = request.getfixturevalue(case)
 
     @quick_jit
     def along_groups(derivatives):

@@ -187,14 +187,10 @@ def test_loops_with_rotors(only):
     jax.clear_caches()
 
 
+@slow
 @pytest.mark.parametrize(
     ("seed", "bodies", "loops", "only", "inside"),
-    [
-        (6, 2, 0, "", True),
-        pytest.param(2, 4, 0, "", True, marks=slow),
-        pytest.param(9, 6, 1, "j", True, marks=slow),
-        pytest.param(9, 6, 1, "", False, marks=slow),
-    ],
+    [(6, 2, 0, "", True), (2, 4, 0, "", True), (9, 6, 1, "j", True), (9, 6, 1, "", False)],
 )
 def test_motors_on_joints(seed, bodies, loops, only, inside):
     """Rotors of motors on joints of the tree are the tree's; where one is on a loop joint, all stay couplings."""

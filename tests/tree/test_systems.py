@@ -82,6 +82,7 @@ def two_body_run():
     return jmbs.simulate(jmbs.compile(two_bodies(), initial=GIVEN), **RUN)
 
 
+@pytest.mark.slow
 def test_the_librarys_two_body_system_is_a_mechanism(two_body_run):
     model = jmbs.compile(two_bodies(), initial=GIVEN)
     assert model.tree is not None and [name for name, _ in model.velocity_names] == ["b1"] * 6 + ["j"]
