@@ -20,7 +20,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jmbs.jaxext.along_last import OPENED
-from jmbs.jaxext.small_products import with_sums
+from jmbs.jaxext.small_products import is_small_product, write_out
 from jmbs.jaxext.switches import is_off
 
 
@@ -119,7 +119,7 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
     # With functions of its own, so that kernels are opened in them for no other caller.
     module = context.module_context.replace(lowering_cache={}, cached_primitive_lowerings={})
     context = context.replace(module_context=module)
-    values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=with_sums(program, FEW))
+    values = mlir.core_call_lowering(context, *behind, name="one_kernel", call_jaxpr=program)
     call = values[0].owner
     operations = _operations(call, module.symbol_table)
     obstacles = sorted({operation.name for operation in operations if not _is_possible(operation)})
@@ -128,7 +128,9 @@ def _lower(context: mlir.LoweringRuleContext, *args: Any, program: ClosedJaxpr):
         _log.debug("not one kernel, but one for each operation, since it has in it: %s", ", ".join(obstacles))
     else:
         for operation in operations:
-            if operation.name == CALL and TAGS in operation.attributes and operation.attributes[TAGS] == tags:
+            if is_small_product(operation, FEW):
+                write_out(operation, context)
+            elif operation.name == CALL and TAGS in operation.attributes and operation.attributes[TAGS] == tags:
                 _open(operation)
         call.attributes[TAGS] = tags
     return values
@@ -185,6 +187,8 @@ def _is_possible(operation: Any) -> bool:
         return _puts_once(operation)
     if name in ("reduce", "reduce_window"):
         return len(operation.results) == 1 and math.prod(operation.operands[0].type.shape) <= FEW
+    if is_small_product(operation, FEW):
+        return True
     return name in CONTROL or (name in POSSIBLE and len(operation.results) == 1)
 
 
