@@ -63,7 +63,7 @@ def law_flows(
     efforts = e[batch.efforts]
     flow = jnp.zeros_like(efforts)
     if batch.role is Role.IRREVERSIBLE:
-        M = each(batch, onsager(batch, dae), component, batch.states(x), efforts)
+        M = each(batch, onsager(batch, dae.reference_conditions), component, batch.states(x), efforts)
         flow = jnp.einsum("npq,nq->np", M, efforts) / dae.reference_temperature
     if J is not None:
         flow = flow + jnp.einsum("npq,nq->np", J, efforts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,8 +15,12 @@ from jmbs.ephs.component import Efforts
 from jmbs.ephs.interface import ENTROPY
 from jmbs.ephs.plan import Batch
 
-if TYPE_CHECKING:
-    from jmbs.ephs.semantics import ReferenceDAE
+
+class ReferenceConditions(NamedTuple):
+    """Of the environment: temperature, K, and pressure, Pa, None where nothing looks at it."""
+
+    temperature: Float[Array, ""]
+    pressure: Float[Array, ""] | None
 
 
 def energy_gradient(batch: Batch) -> Callable:
@@ -40,18 +44,18 @@ def each(batch: Batch, function: Callable, *args):
     return eqx.filter_vmap(lambda _, *rest: function(*rest))(jnp.arange(len(batch.paths)), *args)
 
 
-def onsager(batch: Batch, dae: ReferenceDAE) -> Callable:
+def onsager(batch: Batch, reference: ReferenceConditions) -> Callable:
     """`M(x, e)` of one component from its stacked efforts."""
 
     def matrix(component, states, efforts):
-        return component.onsager(states, efforts_of(batch, dae, efforts))
+        return component.onsager(states, efforts_of(batch, reference, efforts))
 
     return matrix
 
 
-def efforts_of(batch: Batch, dae: ReferenceDAE, efforts: Float[Array, " P"]) -> Efforts:
+def efforts_of(batch: Batch, reference: ReferenceConditions, efforts: Float[Array, " P"]) -> Efforts:
     """The stacked efforts of one component as it receives them."""
-    return Efforts(by_port(batch, efforts), dae.reference_temperature, dae.reference_pressure)
+    return Efforts(by_port(batch, efforts), *reference)
 
 
 def by_port(batch: Batch, efforts: Float[Array, " P"]) -> dict[str, Array]:

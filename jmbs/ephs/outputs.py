@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,15 +20,13 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Role
 from jmbs.ephs.evaluate import each, efforts_of
-from jmbs.ephs.plan import Batch, Plan
+from jmbs.ephs.output_view import METHOD, UNITS, declared_units, reader, units_of
+from jmbs.ephs.plan import Plan
 from jmbs.ephs.rates import State
+from jmbs.ephs.semantics import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.jaxext import entries_at
 
-if TYPE_CHECKING:
-    from jmbs.ephs.semantics import ReferenceDAE
-
-METHOD, UNITS = "outputs", "output_units"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 WANTED = "a mapping of names to units, such as {'pressure': 'Pa'}"
 
@@ -40,14 +38,9 @@ class Outputs(NamedTuple):
     values: Float[Array, " N"]
 
 
-def units_of(component: Any) -> dict[str, str]:
-    """Names and units of the outputs that a component declares; none where it has no method `outputs`."""
-    return dict(getattr(component, UNITS)) if hasattr(component, METHOD) else {}
-
-
 def output_units(dae: ReferenceDAE) -> dict[str, str]:
     """Units of all outputs by `<path>/<name>`, in the order of the plan."""
-    return {f"{path}/{name}": unit for batch, c in _declaring(dae) for path in batch.paths for name, unit in c.items()}
+    return declared_units(dae.plan, dae.components)
 
 
 def outputs_at(dae: ReferenceDAE, x: State, efforts: Sequence[Array]) -> Outputs | None:
@@ -85,50 +78,8 @@ def _with_stored(dae: ReferenceDAE, x: State, efforts: Sequence[Array]) -> Float
 def _of_batch(dae: ReferenceDAE, i: int, x: State, efforts: Float[Array, "n P"]) -> dict[str, Array]:
     """The outputs of the components of a batch, (n, *shape) by name."""
     batch, component = dae.plan.batches[i], dae.components[i]
-    found = each(batch, _reader(dae, batch, component), component, batch.states(x), efforts)
+    found = each(batch, reader(batch, component, dae.reference_conditions), component, batch.states(x), efforts)
     return {name: found[name] for name in units_of(component)}  # JAX sorts names
-
-
-def _reader(dae: ReferenceDAE, batch: Batch, component: Any):
-    """A function of one component, its states and its stacked efforts, which gives its outputs in declared order."""
-    names, dtype = units_of(component), dae.reference_temperature.dtype
-
-    def read(one: Any, states: Mapping[str, Array], efforts: Float[Array, " P"]) -> dict[str, Array]:
-        found = one.outputs(states, efforts_of(batch, dae, efforts))
-        return {name: jnp.asarray(found[name], dtype) for name in names}
-
-    return read
-
-
-class OutputView(Mapping[str, Array]):
-    """Outputs by `<path>/<name>` at one state, each computed when it is asked for.
-
-    **Arguments:** `x`, `e`: the state and all efforts.
-    """
-
-    def __init__(self, dae: ReferenceDAE, x: State, e: Float[Array, " efforts"]):
-        self._dae, self._x, self._e = dae, x, e
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in output_units(self._dae):
-            raise KeyError(name)
-        path, _, output = name.rpartition("/")
-        i, member = self._dae.plan.member_of[path]
-        batch = self._dae.plan.batches[i]
-        one = jax.tree.map(lambda leaf: leaf[member] if eqx.is_array(leaf) else leaf, self._dae.components[i])
-        states = {port: self._x[block][rows[member]] for port, (block, rows) in batch.held.items()}
-        return _reader(self._dae, batch, one)(one, states, entries_at(self._e, batch.efforts[member]))[output]
-
-    def __iter__(self):
-        return iter(output_units(self._dae))
-
-    def __len__(self) -> int:
-        return len(output_units(self._dae))
-
-
-def _declaring(dae: ReferenceDAE) -> list[tuple[Batch, dict[str, str]]]:
-    pairs = zip(dae.plan.batches, dae.components, strict=True)
-    return [(batch, units) for batch, component in pairs if (units := units_of(component))]
 
 
 def validate_outputs(dae: ReferenceDAE) -> None:
@@ -164,7 +115,7 @@ def _require_values(path: str, dae: ReferenceDAE, i: int) -> None:
 
     def evaluate(component, x, e):
         def one(member, states, efforts):
-            found = member.outputs(states, efforts_of(batch, dae, efforts))
+            found = member.outputs(states, efforts_of(batch, dae.reference_conditions, efforts))
             if not isinstance(found, Mapping):
                 raise ModelError(path, f"a {type(found).__name__}", wanted)
             for name in (*found, *names):

@@ -23,10 +23,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs.component import Role
-from jmbs.ephs.evaluate import by_port, each, energy_gradient, onsager, thermal_mask, transformer_rows
+from jmbs.ephs.evaluate import (
+    ReferenceConditions,
+    by_port,
+    each,
+    energy_gradient,
+    onsager,
+    thermal_mask,
+    transformer_rows,
+)
 from jmbs.ephs.general import solve_general
 from jmbs.ephs.interface import ENTROPY, VOLUME
-from jmbs.ephs.outputs import OutputView
+from jmbs.ephs.output_view import OutputView
 from jmbs.ephs.plan import Batch, ClosureBatch, Plan
 from jmbs.ephs.rates import Known, Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
@@ -44,6 +52,11 @@ class ReferenceDAE(eqx.Module):
     plan: Plan = eqx.field(static=True)
     kinematic: bool = eqx.field(static=True, default=True)
     reference_pressure: Float[Array, ""] | None = None
+
+    @property
+    def reference_conditions(self) -> ReferenceConditions:
+        """Of the environment, as components receive them beside their efforts."""
+        return ReferenceConditions(self.reference_temperature, self.reference_pressure)
 
     # -- structure ------------------------------------------------------------------------------------------------
 
@@ -176,7 +189,7 @@ class ReferenceDAE(eqx.Module):
             if batch.role is not Role.IRREVERSIBLE or (only is not None and i not in only):
                 continue
             efforts = entries_at(e, batch.efforts)
-            matrix = onsager(batch, self)
+            matrix = onsager(batch, self.reference_conditions)
             M = each(batch, matrix, component, batch.states(x), efforts)
             flow = jnp.einsum("npq,nq->np", M, efforts) / self.reference_temperature
             thermal = jnp.asarray(thermal_mask(batch))
@@ -188,7 +201,7 @@ class ReferenceDAE(eqx.Module):
     def outer_flows(self, t, x: State, e: Array) -> tuple[Float[Array, " efforts"], Float[Array, ""]]:
         """Flows given by drives, and their power."""
         parts, power = [], jnp.zeros((), e.dtype)
-        view = StateView(self.plan, x, e, OutputView(self, x, e))
+        view = StateView(self.plan, x, e, self.output_view(x, e))
         for port, drive in self.drives.items():
             if not _prescribes(drive):
                 slot = self.plan.drive_slots[port]
@@ -196,6 +209,10 @@ class ReferenceDAE(eqx.Module):
                 parts.append((flow, slot))
                 power = power + flow @ entries_at(e, slot)
         return self._sums(parts, self.plan.n_efforts), power
+
+    def output_view(self, x: State, e: Float[Array, " efforts"]) -> OutputView:
+        """The outputs of components at a state and all efforts."""
+        return OutputView(self.plan, self.components, self.reference_conditions, x, e)
 
     # -- dynamics -------------------------------------------------------------------------------------------------
 

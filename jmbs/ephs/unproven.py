@@ -94,7 +94,7 @@ def _flows(
     whose power is that of violated constraints; None where nothing can break a law."""
     batch, component = dae.plan.batches[i], dae.components[i]
     if batch.role is Role.IRREVERSIBLE:
-        M = each(batch, onsager(batch, dae), component, batch.states(x), e)
+        M = each(batch, onsager(batch, dae.reference_conditions), component, batch.states(x), e)
         return jnp.einsum("npq,nq->np", M, e) / dae.reference_temperature, jnp.zeros_like(e)
     structure = dae.structures(x, {i})
     J, C = structure.J[i], structure.C[i]

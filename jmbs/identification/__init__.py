@@ -13,9 +13,15 @@ from jmbs.identification.data_findings import (
 )
 from jmbs.identification.design import design_study
 from jmbs.identification.design_limits import Reach, check_excitation
-from jmbs.identification.design_record import design_record, design_summary
-from jmbs.identification.design_result import ExcitationDesign, Expectation, InputTable
+from jmbs.identification.design_result import (
+    ExcitationDesign,
+    Expectation,
+    InputTable,
+    design_record,
+    design_summary,
+)
 from jmbs.identification.design_search import DesignProgress
+from jmbs.identification.estimates import ChannelFit, DerivedEstimate, Estimate, InvisibleDirection
 from jmbs.identification.excitation import Basis, BSpline, Excitation, Multisine
 from jmbs.identification.expressions import Expression, parse_expression
 from jmbs.identification.findings import Finding
@@ -47,7 +53,7 @@ from jmbs.identification.predictions import PredictedChannel
 from jmbs.identification.profiles import Profile
 from jmbs.identification.residual_function import Residual, residual_function
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
-from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit, InvisibleDirection
+from jmbs.identification.result import Fit
 from jmbs.identification.start_findings import findings_at_start, swapped_channels, unit_suspect
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
 from jmbs.identification.ties import in_order

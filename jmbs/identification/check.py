@@ -12,11 +12,11 @@ import numpy as np
 
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.data_findings import recording_findings
+from jmbs.identification.estimates import ChannelFit, InvisibleDirection
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.jump_findings import jump_findings
 from jmbs.identification.problem import Experiment, FitProblem, pose, shows_of
-from jmbs.identification.result import ChannelFit, InvisibleDirection
 from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse

@@ -18,6 +18,7 @@ from jmbs.identification.batched_starts import are_batched, first_stages
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.check import Check, check_fit
 from jmbs.identification.cross_validation import left_out_predictions, require_several
+from jmbs.identification.estimates import ChannelFit
 from jmbs.identification.estimation import estimate, stages_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
@@ -28,7 +29,7 @@ from jmbs.identification.prediction import fitted_model
 from jmbs.identification.problem import FitProblem, noise_given, of_steps, pose, with_steps
 from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
-from jmbs.identification.result import ChannelFit, Fit
+from jmbs.identification.result import Fit
 from jmbs.identification.solution import Solution
 from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import (

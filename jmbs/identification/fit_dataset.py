@@ -13,7 +13,8 @@ from jmbs.simulation import jmbs_version
 if TYPE_CHECKING:
     import xarray as xr
 
-    from jmbs.identification.result import ChannelFit, Fit
+    from jmbs.identification.estimates import ChannelFit
+    from jmbs.identification.result import Fit
 
 _ESTIMATES = (
     *("estimate", "start", "standard_error", "standard_error_robust"),

@@ -15,7 +15,8 @@ from jmbs.simulation import jmbs_version
 
 if TYPE_CHECKING:
     from jmbs.identification.check import Check
-    from jmbs.identification.result import ChannelFit, Fit
+    from jmbs.identification.estimates import ChannelFit
+    from jmbs.identification.result import Fit
 
 FIT_SCHEMA = "jmbs-fit-result/1"
 STATISTICS = ("samples", "rms", "rms_over_noise", "mean", "lag1", "largest", "largest_at")

@@ -9,7 +9,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from jmbs.identification.check import Check
-    from jmbs.identification.result import ChannelFit, DerivedEstimate, Estimate, Fit
+    from jmbs.identification.estimates import ChannelFit, DerivedEstimate, Estimate
+    from jmbs.identification.result import Fit
 
 
 def fit_summary(fit: Fit) -> str:

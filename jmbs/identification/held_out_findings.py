@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from jmbs.identification.estimates import ChannelFit
 from jmbs.identification.findings import Finding
 from jmbs.identification.prediction import FitProgram
 from jmbs.identification.predictions import shown_with_errors
 from jmbs.identification.problem import Experiment
-from jmbs.identification.result import ChannelFit
 from jmbs.identification.solution import Solution
 from jmbs.identification.unknowns import samples
 

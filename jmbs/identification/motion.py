@@ -171,7 +171,7 @@ def _shown(
     """What sensors show where coordinates, rates and accelerations of the curve are `moved` at each sample; and the
     bases by clock."""
     model, named, _ = fitted_model(program, member, local)
-    known = sensor_values(program, member, named)
+    known = sensor_values(program.sensors, member.constants, named)
     bases = _bases(program, member, [delay for _, _, delay in known])
     torques: dict[int, Array] = {}
     rows = []
@@ -212,7 +212,7 @@ def _first_coefficients(program: MotionProgram, member: MotionMember, local: Arr
     size = len(member.basis.idle)
     nothing = jnp.zeros((size, program.joints), member.times.dtype)
     _, named, _ = fitted_model(program, member, local)
-    known = sensor_values(program, member, named)
+    known = sensor_values(program.sensors, member.constants, named)
     bases = _bases(program, member, [delay for _, _, delay in known])
     normal = [jnp.diag(member.basis.idle)] * program.joints
     rhs = [nothing[:, 0]] * program.joints

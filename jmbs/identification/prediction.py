@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import equinox as eqx
 import jax
@@ -22,12 +22,6 @@ from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock, by_name, values_of
 from jmbs.programs import cached_jit
 from jmbs.simulation import Model, parameter_value, simulate
-
-if TYPE_CHECKING:
-    from jmbs.identification.motion import MotionMember, MotionProgram
-
-    Program: TypeAlias = "FitProgram | MotionProgram"
-    AnyMember: TypeAlias = "Member | MotionMember"
 
 ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
@@ -103,7 +97,29 @@ class Member(eqx.Module):
     fixed: dict[str, Array]
 
 
-def fitted_model(program: Program, member: AnyMember, local: Float[Array, " p"]) -> tuple[Model, dict[str, Array], Any]:
+class HasUnknowns(Protocol):
+    """What programs know of unknowns: `blocks` and `ties`, see `FitProgram`."""
+
+    @property
+    def blocks(self) -> tuple[UnknownBlock, ...]: ...
+    @property
+    def ties(self) -> tuple[tuple[Place, Expression], ...]: ...
+
+
+class HasModel(Protocol):
+    """What members know of their model: `model`, `transforms` and `fixed`, see `Member`."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def transforms(self) -> tuple[Transform, ...]: ...
+    @property
+    def fixed(self) -> dict[str, Array]: ...
+
+
+def fitted_model(
+    program: HasUnknowns, member: HasModel, local: Float[Array, " p"]
+) -> tuple[Model, dict[str, Array], Any]:
     """The model at local coordinates, all values by name, and how far centres of mass have moved; pure."""
     values = values_of(member.transforms, program.blocks, local)
     named = by_name(program.blocks, values)
@@ -145,10 +161,12 @@ def _own(model: Model, path: str) -> Array:
     return value.reshape(()) if place.index is None else value[place.index]
 
 
-def sensor_values(program: Program, member: AnyMember, named: Mapping[str, Array]) -> list[tuple[Array, Array, Array]]:
+def sensor_values(
+    sensors: Sequence[str], constants: Float[Array, "c 3"], named: Mapping[str, Array]
+) -> list[tuple[Array, Array, Array]]:
     """By channel gain, bias and delay (s): what is unknown by name, else the constant."""
     found = []
-    for sensor, constant in zip(program.sensors, member.constants, strict=True):
+    for sensor, constant in zip(sensors, constants, strict=True):
         known = zip(SENSOR_KEYS, constant, strict=True)
         gain, bias, delay = [jnp.asarray(named.get(f"sensors/{sensor}/{key}", value)) for key, value in known]
         found.append((gain, bias, delay))
@@ -170,7 +188,7 @@ def predict(
     """
     model, named, moved = fitted_model(program, member, local)
     audit = any(needs_audit(output) for output in program.outputs)
-    sensors = sensor_values(program, member, named)
+    sensors = sensor_values(program.sensors, member.constants, named)
     known, most = member.knots, program.knots
     times = member.times if times is None else times
     if adjoint == "forward":

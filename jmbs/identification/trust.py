@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
+from jmbs.identification.estimates import DerivedEstimate, Estimate, InvisibleDirection
 from jmbs.identification.least_squares import is_invisible
 from jmbs.identification.places import unit_of, value_at
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.quantities import expression_of, is_logarithmic, place_of_tie, unit_in
-from jmbs.identification.result import DerivedEstimate, Estimate, InvisibleDirection
 from jmbs.identification.robust import robust_covariance
 from jmbs.identification.transforms import LinearTransform
 from jmbs.identification.transforms import jacobian as transform_jacobian

@@ -47,6 +47,7 @@ from jmbs.solvers import (
     by_diffrax,
     with_event,
 )
+from jmbs.tree import OpenTree, TreeWithLoops
 
 LONG_RUN = 5000
 """Fixed steps from which a run with loops and its derivative are worth a kernel, which takes half a minute more to
@@ -281,9 +282,7 @@ def start_of(
 def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
     """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel take longer
     to compile than most runs take."""
-    if not isinstance(formulation, TreeFormulation):
-        return False
-    return not formulation.dae.layout.other_rows.size and not formulation.dae.coupled
+    return isinstance(formulation, TreeFormulation) and isinstance(formulation.dae, OpenTree)
 
 
 def _has_forward_kernel(
@@ -293,8 +292,8 @@ def _has_forward_kernel(
     if program.adaptive or program.adjoint != "forward" or formulation is None or is_off("forward_kernel"):
         return False
     steps = len(values.times) if program.steps is None else program.steps
-    closed = isinstance(formulation, TreeFormulation) and formulation.dae.loops_act_alone
-    return is_open(formulation) or (closed and steps >= LONG_RUN)
+    has_loops = isinstance(formulation, TreeFormulation) and isinstance(formulation.dae, TreeWithLoops)
+    return is_open(formulation) or (has_loops and steps >= LONG_RUN)
 
 
 def steps_of(

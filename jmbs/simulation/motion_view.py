@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ConstantFlow, FlatSystem, NestedFlow, OutputView, ReferenceDAE, StateView, TableFlow
+from jmbs.ephs import ConstantFlow, FlatSystem, NestedFlow, ReferenceDAE, StateView, TableFlow
 from jmbs.library.mechanics import FoundBody, FoundJoint, MechanicalParts, PointLoad, UserForce
 from jmbs.lie import SE3, rotate, rotation_to_quaternion
 from jmbs.simulation.named_values import NamedValues
@@ -53,7 +53,7 @@ class MotionView:
 
 def view_of(dae: ReferenceDAE, parts: MechanicalParts, x: tuple[Array, ...], e: Array) -> MotionView:
     """The view of a state `x` of the reference semantics, at which all efforts are `e`."""
-    return MotionView(StateView(dae.plan, x, e, OutputView(dae, x, e)), parts)
+    return MotionView(StateView(dae.plan, x, e, dae.output_view(x, e)), parts)
 
 
 class NamedFlow(eqx.Module):

@@ -2,16 +2,22 @@
 
 from jmbs.tree.couplings import stored_with
 from jmbs.tree.layout import Layout, make_layout
+from jmbs.tree.open_tree import OpenTree
 from jmbs.tree.projection import project
 from jmbs.tree.reactions import Seen, efforts_at, seen
 from jmbs.tree.recognise import Recognised, recognise
-from jmbs.tree.tree_dae import TreeDAE, tree_dae
+from jmbs.tree.tree_dae import TreeDAE
+from jmbs.tree.tree_of import driven_by, tree_dae
+from jmbs.tree.tree_with_loops import TreeWithLoops
 
 __all__ = [
     "Layout",
+    "OpenTree",
     "Recognised",
     "Seen",
     "TreeDAE",
+    "TreeWithLoops",
+    "driven_by",
     "efforts_at",
     "make_layout",
     "project",

@@ -11,7 +11,7 @@ The rows are *condensed*: of the six of a loop joint those along its tangent are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.constraints import Split, block_solver, by_colour, in_blocks
-from jmbs.ephs import Power
 from jmbs.linear import saddle_solver, sparse_matrix
 from jmbs.rigid_body import forward_dynamics, mass_solver
 from jmbs.tree.couplings import (
@@ -32,20 +31,9 @@ from jmbs.tree.couplings import (
     power_of,
     with_free,
 )
+from jmbs.tree.layout import Layout
 from jmbs.tree.loops import balancing, jacobian
-
-if TYPE_CHECKING:
-    from jmbs.tree.layout import Layout
-    from jmbs.tree.tree_dae import Own, TreeDAE
-
-
-class TreeRates(NamedTuple):
-    """Left-trivialised `velocity` of the tree's state, the account as in `jmbs.ephs.Rates`; rates `dv` of the tree's
-    velocities."""
-
-    velocity: Float[Array, " n"]
-    power: Power
-    dv: Float[Array, " n_v"]
+from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
 class Matrices(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,11 +16,9 @@ from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
 from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
+from jmbs.rigid_body import TreeMotion
 from jmbs.tree.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
-
-if TYPE_CHECKING:
-    from jmbs.rigid_body import TreeMotion
-    from jmbs.tree.tree_dae import Own, TreeDAE
+from jmbs.tree.tree_dae import Own, TreeDAE
 
 
 class Geometry(NamedTuple):
@@ -103,6 +101,18 @@ def given_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, "
     layout, loops = dae.layout, o.geometry.loops
     forces, loads = direct_forces(dae, o, forces)
     return forces, loop_loads(layout.loops, loops, balancing(layout.loops, loops, o.flow), loads)
+
+
+def all_forces(dae: TreeDAE, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
+    """See `TreeDAE.forces`, where other components act on the tree."""
+    forces, _, _ = dae.simple_forces(t, y[-1][0])
+    return given_forces(dae, others(dae, t, geometry_of(dae, y)), forces)
+
+
+def row_residuals(dae: TreeDAE, t, y: Own, motion: TreeMotion | None) -> tuple[Array, Array]:
+    """See `TreeDAE.residuals`, by the reference semantics."""
+    geometry, rows = geometry_of(dae, y, motion), dae.layout.other_rows
+    return others(dae, t, geometry).rows, dae.reference.closures(geometry.x, only=rows, t=t)[rows]
 
 
 def direct_forces(dae: TreeDAE, o: Others, forces: Array) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:

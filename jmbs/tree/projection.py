@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -17,12 +16,8 @@ from jmbs.rigid_body import mass_solver
 from jmbs.tree.constrained_rates import condensed, constraint_matrices, multiplier_solver, still
 from jmbs.tree.couplings import Geometry, geometry_of, known_efforts, with_free
 from jmbs.tree.friction import no_production
-from jmbs.tree.gear_rates import gear_projection
-from jmbs.tree.loop_rates import by_group, kept_by_loops, loop_projection
 from jmbs.tree.loops import loop_rates
-
-if TYPE_CHECKING:
-    from jmbs.tree.tree_dae import Own, TreeDAE
+from jmbs.tree.tree_dae import Own, TreeDAE
 
 
 @eqx.filter_jit
@@ -30,27 +25,9 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """`y` moved onto the constraints beyond the tree, nearest in the mass metric; and the energy that this added, J."""
     if not dae.layout.other_rows.size:
         return y, jnp.zeros((), dae.dtype)
-    moved = _moved(dae, t, y)
+    moved = dae.moved(t, y)
     before, after = jax.vmap(dae.energy)(jax.tree.map(lambda *pair: jnp.stack(pair), y, moved))
     return moved, after - before
-
-
-def _moved(dae: TreeDAE, t, y: Own) -> Own:
-    if dae.gears_act_alone:
-        return gear_projection(dae, y)
-    if dae.loops_act_alone:
-        return loop_projection(dae, y, lambda _, rates: kept_by_loops(dae, rates))
-    return coupled_projection(dae, t, y) if dae.loop_joints is None else projection_of_loops_and_others(dae, y)
-
-
-def projection_of_loops_and_others(dae: TreeDAE, y: Own) -> Own:
-    """The same where loop joints are all that constrains, and other states move along."""
-    geometry, none = geometry_of(dae, y), jnp.zeros(len(dae.layout.free_slots), dae.dtype)
-
-    def kept(step: Array, rates: Array) -> Array:
-        return _kept(dae, geometry, step, by_group(dae, rates), none, jnp.zeros_like(geometry.stored))
-
-    return loop_projection(dae, y, kept)
 
 
 def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
@@ -75,7 +52,7 @@ def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
         if moving:
             others = with_entries(stored, layout.body_slots.ravel(), jnp.zeros_like(twists).ravel())
         rates = [u - rest for u, rest in zip(loop_rates(layout.loops, geometry.loops, twists), along, strict=True)]
-        return dae.velocity(step, jnp.zeros_like(step), nothing, _kept(dae, geometry, step, rates, free, others))
+        return dae.velocity(step, jnp.zeros_like(step), nothing, kept_motion(dae, geometry, step, rates, free, others))
 
     def correct(so_far: tuple[Own, Array], first: Array) -> tuple[tuple[Own, Array], None]:
         moved, rows = so_far
@@ -97,7 +74,7 @@ def _momenta_move(dae: TreeDAE) -> bool:
     return others.size > 0 and any(i in plan.constrained_blocks for i in layout.kept)
 
 
-def _kept(
+def kept_motion(
     dae: TreeDAE, geometry: Geometry, step: Array, rates: list[Array], free: Array, stored: Array
 ) -> Float[Array, " kept"]:
     """How configurations that stay move along: what free efforts and the rates of loop joints do says the couplings.

@@ -10,7 +10,7 @@ of which those are taken that make all reactions together of least norm: redunda
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,10 +35,9 @@ from jmbs.tree.couplings import (
     stored_with,
 )
 from jmbs.tree.links import frames
-from jmbs.tree.loop_rates import by_group, seen_residuals
-
-if TYPE_CHECKING:
-    from jmbs.tree.tree_dae import Own, TreeDAE
+from jmbs.tree.open_tree import OpenTree
+from jmbs.tree.tree_dae import Own, TreeDAE
+from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, by_group, seen_residuals
 
 
 class Seen(NamedTuple):
@@ -57,7 +56,7 @@ class Seen(NamedTuple):
 def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The reference state, and efforts, see `effort_parts`."""
     t, free = jnp.asarray(t, dae.dtype), jnp.zeros(0, dae.dtype)
-    if dae.loop_joints is None:
+    if not isinstance(dae, AbstractTreeWithLoops):
         geometry = geometry_of(dae, y)
         if dae.layout.free_slots.size:
             free = others(dae, t, geometry).free
@@ -75,7 +74,7 @@ def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
     dv = velocity[layout.n - len(v) :]
     motion = dae.motion(y, dv)
     wrench = body_wrenches(dae.links, motion)
-    if dae.coupled:
+    if not isinstance(dae, OpenTree):
         return _coupled(dae, t, y, velocity, motion, wrench)
     geometry = geometry_of(dae, y, motion)
     multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype), dv)

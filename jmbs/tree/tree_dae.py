@@ -5,9 +5,14 @@ solved by recursion; loop joints, loads, springs, circuits and whatever else is 
 take the bodies' velocities as efforts and give flows.
 
     M(q) dv + b(q, v) = forces - J^T lambda,      d/dt r(t, y) = 0,      r = J v + ...
+
+Here is what all trees have; what acts beside the tree's own joints makes them one class or another (`tree_of.py`).
 """
 
 from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,40 +20,41 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.arrays import total
-from jmbs.constraints import LoopJoints, Split, loop_joints_of
+from jmbs.constraints import Split
 from jmbs.ephs import ConstantFlow, Power, ReferenceDAE, TableFlow
 from jmbs.jaxext import entries_at, sums_at
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.rigid_body import Links, TreeMotion, forward_dynamics, joint_rates, kinematics, poses_of
+from jmbs.rigid_body import Links, TreeMotion, joint_rates, kinematics, poses_of
 from jmbs.spatial import scale, symmetric_times, transposed_times
-from jmbs.tree.constrained_rates import TreeRates, coupled_rates
-from jmbs.tree.couplings import geometry_of, given_forces, others
 from jmbs.tree.friction import friction_forces
-from jmbs.tree.gear_rates import held_by_gears
 from jmbs.tree.layout import Layout
-from jmbs.tree.links import frames, links_of, splits_of
-from jmbs.tree.loop_rates import loop_residuals, rates_of_loops, rates_of_loops_and_others, seen_residuals
 
 Own = tuple[Array, ...]
 """A state of the tree formulation: one array `(n, *space.shape)` per block of the layout."""
+
+
+class TreeRates(NamedTuple):
+    """Left-trivialised `velocity` of the tree's state, the account as in `jmbs.ephs.Rates`; rates `dv` of the tree's
+    velocities."""
+
+    velocity: Float[Array, " n"]
+    power: Power
+    dv: Float[Array, " n_v"]
 
 
 class TreeDAE(eqx.Module):
     """The tree formulation; offers to solvers what `ReferenceDAE` offers, on a state of its own.
 
     **Arguments:** `reference`: the same system; made from it (see `tree_dae`): `links`, the tree's parameters, and
-    `splits` of loop joints by group, None where their tangent is not constant; and these joints as `loop_joints`,
-    with `loop_frames` (n, 3, 4) on their first and second bodies, None where they are not all that constrains the tree.
-    `forward_only`: derivatives are taken in forward mode only.
+    `splits` of loop joints by group, None where their tangent is not constant. `forward_only`: derivatives are taken
+    in forward mode only.
     """
 
     reference: ReferenceDAE
     links: Links
     splits: tuple[Split | None, ...]
-    loop_joints: LoopJoints | None
-    loop_frames: tuple[Array, Array] | None
     layout: Layout = eqx.field(static=True)
-    forward_only: bool = eqx.field(static=True, default=False)
+    forward_only: bool = eqx.field(static=True)
 
     @property
     def dtype(self):
@@ -58,28 +64,8 @@ class TreeDAE(eqx.Module):
     @property
     def simple_drives(self) -> tuple[str, ...]:
         """Ports whose drives are forces on the tree's velocities that look at time alone."""
-        simple = {p for p, d in self.reference.drives.items() if isinstance(d, ConstantFlow | TableFlow)}
-        return tuple(p for p in self.layout.driven if p in simple)
-
-    @property
-    def simply_driven(self) -> bool:
-        """Whether all drives are simple ones."""
-        return len(self.simple_drives) == len(self.reference.drives)
-
-    @property
-    def coupled(self) -> bool:
-        """Whether anything but simple drives acts on the tree."""
-        return bool(self.layout.others) or not self.simply_driven
-
-    @property
-    def loops_act_alone(self) -> bool:
-        """Whether nothing but joints that close loops, and simple drives, act on the tree."""
-        return self.layout.loops_alone is not None and self.simply_driven
-
-    @property
-    def gears_act_alone(self) -> bool:
-        """Whether nothing but gears between the tree's joints, and simple drives, act on the tree."""
-        return self.layout.gears_alone is not None and self.simply_driven
+        drives = self.reference.drives
+        return tuple(port for port in self.layout.driven if port in drives and is_simple(drives[port]))
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -123,24 +109,13 @@ class TreeDAE(eqx.Module):
 
     # -- dynamics -------------------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """The right-hand side; `stabilisation` is added to the derivative of the constraint rows beyond the tree."""
-        t = jnp.asarray(t, self.dtype)
-        if self.loops_act_alone:
-            return rates_of_loops(self, t, y, stabilisation)
-        if self.loop_joints is not None:
-            return rates_of_loops_and_others(self, t, y, stabilisation)
-        if self.coupled and not self.gears_act_alone:
-            return coupled_rates(self, t, y, stabilisation)
-        forces, production, (supplied, dissipated) = self.simple_forces(t, y[-1][0])
-        elements, v = self.elements(y), y[-1][0]
-        dv = forward_dynamics(self.layout.tree, self.links, elements, v, forces, None, self.forward_only)
-        work = jnp.zeros((), self.dtype)
-        if self.gears_act_alone:
-            dv, work = held_by_gears(self, y, dv, stabilisation)
-        velocity = self.velocity(y[-1][0], dv, production, jnp.zeros(len(self.layout.kept_slots), self.dtype))
-        whole = entries_at(production, self.layout.production_source)
-        return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv)
+
+    @abc.abstractmethod
+    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
+        """All generalised forces but those of constraints, and wrenches on bodies in their axes (None if none acts)."""
 
     def simple_forces(self, t, v: Float[Array, " n_v"]) -> tuple[Array, Array, tuple[Array, Array]]:
         """Forces that need velocities and time alone, entropy production of friction; supplied, dissipated power."""
@@ -153,28 +128,21 @@ class TreeDAE(eqx.Module):
             supplied = supplied + total(force * entries_at(v, velocities))
         return forces, friction.production, (supplied, friction.dissipated)
 
-    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"] | None]:
-        """All generalised forces but those of constraints, and wrenches on bodies in their axes (None if none acts)."""
-        forces, _, _ = self.simple_forces(t, y[-1][0])
-        if not self.coupled:
-            return forces, None
-        return given_forces(self, others(self, t, geometry_of(self, y)), forces)
-
     def velocity(self, v: Array, dv: Array, production: Array, kept: Array) -> Float[Array, " n"]:
         """The trivialised velocity of the tree's state from its parts; `kept`: rates of the blocks that stay."""
         return entries_at(jnp.concatenate([v, dv, production, kept]), self.layout.velocity_source)
 
     # -- constraints ----------------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """The constraint rows beyond the tree, and their residuals at position level, zero where there are none; both
         `(rows,)`. Of loop joints that alone constrain the tree those normal to their tangents; `motion`: as in
         `expanded`."""
-        if self.loop_joints is not None:
-            at = loop_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
-            return at.rows, at.normal
-        geometry, rows = geometry_of(self, y, motion), self.layout.other_rows
-        return others(self, t, geometry).rows, self.reference.closures(geometry.x, only=rows, t=t)[rows]
+
+    @abc.abstractmethod
+    def moved(self, t, y: Own) -> Own:
+        """`y` on the constraints beyond the tree, of which there are some; nearest in the mass metric."""
 
     def energy(self, y: Own) -> Float[Array, ""]:
         """Energy of all storages, J."""
@@ -192,12 +160,6 @@ class TreeDAE(eqx.Module):
         return self.reference.regularity(self.expanded(y)[0])
 
 
-def tree_dae(reference: ReferenceDAE, layout: Layout) -> TreeDAE:
-    """The tree formulation of a system at its present parameters; differentiable."""
-    splits, links = splits_of(reference, layout), links_of(reference, layout)
-    if layout.only_loops is None:
-        return TreeDAE(reference, links, splits, None, None, layout)
-    first = jnp.concatenate([frames(reference, group.first) for group in layout.loops])
-    second = jnp.concatenate([frames(reference, group.second) for group in layout.loops])
-    joints = loop_joints_of(second, [split for split in splits if split is not None])
-    return TreeDAE(reference, links, splits, joints, (first, second), layout)
+def is_simple(drive: Any) -> bool:
+    """Whether a drive is a flow that looks at time alone."""
+    return isinstance(drive, ConstantFlow | TableFlow)

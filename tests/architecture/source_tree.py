@@ -78,10 +78,11 @@ def _exported(package: str) -> frozenset[str]:
 
 
 @cache
-def imports(module: str) -> tuple[Import, ...]:
-    """The modules of jmbs that `module` imports at run time; `from a import b` means `a.b` where that is a module."""
+def imports(module: str, types_too: bool = False) -> tuple[Import, ...]:
+    """The modules of jmbs that `module` imports at run time, and with `types_too` those that only annotations need;
+    `from a import b` means `a.b` where that is a module."""
     found = []
-    for node in _runtime_nodes(tree(module)):
+    for node in ast.walk(tree(module)) if types_too else _runtime_nodes(tree(module)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

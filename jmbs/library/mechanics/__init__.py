@@ -8,6 +8,7 @@ from jmbs.library.mechanics.body import (
     LiePoisson,
     PotentialKineticCoupling,
     momentum_quantity,
+    relative_momentum,
     rigid_body,
 )
 from jmbs.library.mechanics.checks import (
@@ -78,7 +79,6 @@ from jmbs.library.mechanics.joint import (
     joint,
     joint_closure,
     joint_residual,
-    relative_momentum,
 )
 from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_specification import Guess, check_coordinates, check_velocities, guess

@@ -22,6 +22,11 @@ def momentum_quantity(group: AbstractGroup) -> Quantity:
     return Quantity(Rn(group.dim), f"momentum_{group.name}")
 
 
+def relative_momentum(group: AbstractGroup) -> Quantity:
+    """The momentum conjugate to a joint's velocity `u_r`."""
+    return Quantity(Rn(group.dim), f"relative_momentum_{group.name}")
+
+
 class Gravity(eqx.Module):
     """Potential energy `V = -m <g | r>` of a body in uniform gravity; port `q`, its pose.
 

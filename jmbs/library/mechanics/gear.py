@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, power_port
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import relative_momentum
 from jmbs.library.mechanics.velocity_constraints import negative
 from jmbs.lie import Rn
 

@@ -11,26 +11,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_port, state_port
-from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
+from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity, relative_momentum
 from jmbs.library.mechanics.friction import JointFriction
-from jmbs.lie import SE3, AbstractGroup, Rn, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
-
-if TYPE_CHECKING:
-    from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
+from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
+from jmbs.lie import SE3, AbstractGroup, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
 
 TWIST = momentum_quantity(SE3)
-
-
-def relative_momentum(group: AbstractGroup) -> Quantity:
-    """The momentum conjugate to a joint's velocity `u_r`."""
-    return Quantity(Rn(group.dim), f"relative_momentum_{group.name}")
 
 
 def adjoint_matrix(q: Float[Array, "3 4"]) -> Float[Array, "6 6"]:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, power_port
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import relative_momentum
 from jmbs.lie import Rn
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jmbs.ephs import Closure, System, pattern
-from jmbs.library.mechanics.body import rigid_body
+from jmbs.library.mechanics.body import relative_momentum, rigid_body
 from jmbs.library.mechanics.body_constraint import BodyConstraint, body_constraint_closure
 from jmbs.library.mechanics.checks import is_law, shape_made
 from jmbs.library.mechanics.composition import make_drive
@@ -24,7 +24,7 @@ from jmbs.library.mechanics.friction import (
     viscous_friction,
 )
 from jmbs.library.mechanics.gear import Gear
-from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint, relative_momentum
+from jmbs.library.mechanics.joint import JointLaw, JointPotential, NoPotential, Offset, joint
 from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_types import JOINT_TYPES
 from jmbs.library.mechanics.prescribed_motion import MOTION, PrescribedMotion

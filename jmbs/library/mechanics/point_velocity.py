@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, power_port, state_port
-from jmbs.library.mechanics.body import momentum_quantity
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import momentum_quantity, relative_momentum
 from jmbs.lie import SE3, AbstractGroup, Rn, hat
 
 WORLD_AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, power_port
 from jmbs.errors import ModelError
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import relative_momentum
 from jmbs.library.mechanics.values import TableSpec
 from jmbs.library.mechanics.velocity_constraints import negative
 from jmbs.lie import Rn

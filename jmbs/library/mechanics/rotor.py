@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, power_port
 from jmbs.jaxext import entries_at
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import relative_momentum
 from jmbs.library.scalar import Scalar, scalar
 from jmbs.lie import AbstractGroup, Rn
 

@@ -19,7 +19,7 @@ from jaxtyping import ArrayLike
 from jmbs.ephs import Closure, Environment, Quantity, System, as_it_is, pattern
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import checks
-from jmbs.library.mechanics.joint import relative_momentum
+from jmbs.library.mechanics.body import relative_momentum
 from jmbs.library.redundant import user_data
 from jmbs.library.redundant.components import (
     CoordinateDomain,

@@ -1,4 +1,4 @@
-"""Accelerations and projection of open trees whose joints gears bind: constant rows between velocities.
+"""Trees whose joints gears bind, and on which nothing else acts but simple forces: constant rows between velocities.
 
     M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
 
@@ -9,7 +9,6 @@ derivatives and batches are those of the tree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -19,31 +18,43 @@ from jaxtyping import Array, Float
 from jmbs.jaxext import entries_at
 from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.linear import saddle_solver
-from jmbs.rigid_body import forward_dynamics
+from jmbs.rigid_body import TreeMotion, forward_dynamics
+from jmbs.tree.couplings import all_forces, row_residuals
 from jmbs.tree.friction import no_production
 from jmbs.tree.gear_rows import GearRows
 from jmbs.tree.links import gear_values
-
-if TYPE_CHECKING:
-    from jmbs.tree.tree_dae import Own, TreeDAE
-
-
-def held_by_gears(dae: TreeDAE, y: Own, dv: Float[Array, " n_v"], stabilisation: Array | None) -> tuple[Array, Array]:
-    """The rates of velocities that gears leave of those without them, `dv`, and the power of the multipliers, W.
-
-    **Arguments:** `stabilisation` as in `TreeDAE.rates`.
-    """
-    wanted = _rows(dae, dv) + (0.0 if stabilisation is None else stabilisation)
-    change, multipliers = _response(dae, y)(wanted)
-    return dv + change, -(multipliers @ _rows(dae, y[-1][0]))
+from jmbs.tree.open_tree import rates_of_tree
+from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
-def gear_projection(dae: TreeDAE, y: Own) -> Own:
-    """See `jmbs.tree.projection.project`; one step, since gears bind coordinates as they bind velocities."""
-    response = _response(dae, y)
-    step, change = (response(rows)[0] for rows in (_gaps(dae, y), _rows(dae, y[-1][0])))
-    nothing = jnp.zeros(len(dae.layout.kept_slots), dae.dtype)
-    return dae.retract(y, dae.velocity(step, change, no_production(dae.layout.friction, dae.dtype), nothing))
+class TreeWithGears(TreeDAE):
+    """A tree that gears alone constrain; see the module."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`."""
+
+        def constrained(dv: Float[Array, " n_v"]) -> tuple[Array, Array]:
+            wanted = _rows(self, dv) + (0.0 if stabilisation is None else stabilisation)
+            change, multipliers = _response(self, y)(wanted)
+            return dv + change, -(multipliers @ _rows(self, y[-1][0]))
+
+        return rates_of_tree(self, t, y, constrained)
+
+    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
+        """See `TreeDAE`."""
+        return all_forces(self, t, y)
+
+    def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
+        """See `TreeDAE`."""
+        return row_residuals(self, t, y, motion)
+
+    def moved(self, t, y: Own) -> Own:
+        """See `TreeDAE`; one step, since gears bind coordinates as they bind velocities."""
+        del t
+        response = _response(self, y)
+        step, change = (response(rows)[0] for rows in (_gaps(self, y), _rows(self, y[-1][0])))
+        nothing = jnp.zeros(len(self.layout.kept_slots), self.dtype)
+        return self.retract(y, self.velocity(step, change, no_production(self.layout.friction, self.dtype), nothing))
 
 
 def _gear_rows(dae: TreeDAE) -> GearRows:

@@ -1,0 +1,55 @@
+"""Trees of bodies and joints on which nothing acts but forces of time, and friction in the joints.
+
+M(q) dv + b(q, v) = forces
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jmbs.arrays import total
+from jmbs.ephs import Power
+from jmbs.jaxext import entries_at
+from jmbs.rigid_body import TreeMotion, forward_dynamics
+from jmbs.tree.couplings import row_residuals
+from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
+
+
+class OpenTree(TreeDAE):
+    """A tree without anything beside it; see the module."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`; there are no rows to stabilise."""
+        del stabilisation
+        return rates_of_tree(self, t, y, lambda dv: (dv, jnp.zeros((), self.dtype)))
+
+    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], None]:
+        """See `TreeDAE`."""
+        return self.simple_forces(t, y[-1][0])[0], None
+
+    def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
+        """See `TreeDAE`."""
+        return row_residuals(self, t, y, motion)
+
+    def moved(self, t, y: Own) -> Own:
+        """See `TreeDAE`."""
+        del t
+        return y
+
+
+def rates_of_tree(dae: TreeDAE, t, y: Own, constrained: Callable[[Array], tuple[Array, Array]]) -> TreeRates:
+    """The rates of a tree whose bodies and joints nothing but simple forces act on.
+
+    **Arguments:** `constrained`: a function of the rates of velocities without constraints beyond the tree for those
+    with them, and for the power of their multipliers, W.
+    """
+    layout, v = dae.layout, y[-1][0]
+    forces, production, (supplied, dissipated) = dae.simple_forces(jnp.asarray(t, dae.dtype), v)
+    free = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, None, dae.forward_only)
+    dv, work = constrained(free)
+    velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))
+    whole = entries_at(production, layout.production_source)
+    return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv)

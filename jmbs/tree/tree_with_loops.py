@@ -1,0 +1,207 @@
+"""Trees that loop joints alone constrain, see `Layout.only_loops`; with or without other components that act on them.
+
+Rates and projections are those that `tree_with_components.py` has for any constraints; where nothing else is beside
+the tree, they need no reference semantics.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jmbs.arrays import total
+from jmbs.constraints import (
+    ConstrainedTree,
+    LoopInputs,
+    LoopJoints,
+    Loops,
+    Residuals,
+    constrained_dynamics,
+    gaps,
+    loop_impulse,
+    rates_and_rows,
+    residuals,
+    split_pose,
+)
+from jmbs.ephs import Power
+from jmbs.jaxext import entries_at
+from jmbs.lie import along_batches
+from jmbs.rigid_body import TreeMotion, body_motions, frame_of, motion_of
+from jmbs.tree.constrained_rates import general_multipliers
+from jmbs.tree.couplings import all_forces, direct_forces, geometry_of, others, power_of
+from jmbs.tree.friction import friction_forces, no_production
+from jmbs.tree.links import members
+from jmbs.tree.loops_alone import LoopsAlone
+from jmbs.tree.projection import kept_motion
+from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
+
+
+class AbstractTreeWithLoops(TreeDAE):
+    """What both have in common.
+
+    **Arguments:** `loop_joints`: all of them, with `loop_frames` (n, 3, 4) on their first and second bodies.
+    """
+
+    loop_joints: LoopJoints
+    loop_frames: tuple[Array, Array]
+
+    @abc.abstractmethod
+    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
+        """How the blocks that stay move, as a function of how the tree's velocities, and the loop joints, move."""
+
+    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
+        """See `TreeDAE`."""
+        return all_forces(self, t, y)
+
+    def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
+        """See `TreeDAE`."""
+        del t
+        at = loop_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
+        return at.rows, at.normal
+
+    def moved(self, t, y: Own) -> Own:
+        """See `TreeDAE`."""
+        del t
+        none, kept = no_production(self.layout.friction, self.dtype), self.kept(y)
+
+        def correct(y: Own, positions: Array) -> tuple[Own, None]:
+            at = loop_residuals(self, y)
+            rows = jnp.where(positions, at.normal, at.rows)
+            tree, elements = _constrained_tree(self), self.elements(y)
+            change = loop_impulse(tree, self.links, elements, self.loop_joints, rows, self.forward_only)
+            step, dv = jnp.where(positions, change, 0.0), jnp.where(positions, 0.0, change)
+            # With the bodies in place, loop joints close what is open along them.
+            own = jnp.where(positions, 0.0, at.along)
+            return self.retract(y, self.velocity(step, dv, none, kept(step, own))), None
+
+        # First positions, then velocities: a loop, since a program with two solutions would compile for twice as long.
+        return jax.lax.scan(correct, y, jnp.asarray([True, False]))[0]
+
+
+class TreeWithLoops(AbstractTreeWithLoops):
+    """A tree with loops on which nothing acts but forces of time, and friction in the joints."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`."""
+        layout, v = self.layout, y[-1][0]
+        forces, production, (supplied, dissipated) = self.simple_forces(jnp.asarray(t, self.dtype), v)
+        rates, rows = loop_rates_and_rows(self, y, v)
+        friction = friction_forces(self.reference, _alone(self).friction, rates)
+        closure = LoopInputs(self.loop_joints, friction.forces, _drift(rows, stabilisation))
+        dv, multipliers = constrained_dynamics(
+            _constrained_tree(self), self.links, self.elements(y), v, forces, closure, None, self.forward_only
+        )
+        whole = entries_at(jnp.concatenate([production, friction.production]), layout.production_source)
+        power = Power(supplied, dissipated + friction.dissipated, total(whole), -total(multipliers * rows), whole)
+        return TreeRates(self.velocity(v, dv, production, self._own(rates, friction.production)), power, dv)
+
+    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
+        """See `AbstractTreeWithLoops`."""
+        del y
+        none = no_production(_alone(self).friction, self.dtype)
+        return lambda _, rates: self._own(rates, none)
+
+    def _own(self, rates: Array, production: Array) -> Float[Array, " kept"]:
+        """The rates of the blocks that stay: loop joints by theirs, the environment by what friction produces."""
+        return entries_at(jnp.concatenate([rates, production, jnp.zeros(1, self.dtype)]), _alone(self).kept_source)
+
+
+class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
+    """The same where other components act on the bodies or joints, or have states of their own."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`."""
+        layout, v, t = self.layout, y[-1][0], jnp.asarray(t, self.dtype)
+        forces, production, known = self.simple_forces(t, v)
+        o = others(self, t, geometry_of(self, y))
+        forces, loads = direct_forces(self, o, forces)
+        _, rows = loop_rates_and_rows(self, y, v)
+        efforts = jnp.concatenate([o.flow[group.rates].ravel() for group in layout.loops])
+        closure = LoopInputs(self.loop_joints, efforts, _drift(rows, stabilisation))
+        dv, multipliers = constrained_dynamics(
+            _constrained_tree(self), self.links, self.elements(y), v, forces, closure, loads
+        )
+        power = power_of(self, o, production, known, -total(multipliers * rows), general_multipliers(self, None))
+        return TreeRates(self.velocity(v, dv, production, -o.flow[layout.kept_slots]), power, dv)
+
+    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
+        """See `AbstractTreeWithLoops`."""
+        geometry, free = geometry_of(self, y), jnp.zeros(len(self.layout.free_slots), self.dtype)
+        still = jnp.zeros_like(geometry.stored)
+        return lambda step, rates: kept_motion(self, geometry, step, by_group(self, rates), free, still)
+
+
+def by_group(dae: AbstractTreeWithLoops, rates: Float[Array, " k"]) -> list[Float[Array, "n k"]]:
+    """Rates of loop joints, group by group."""
+    ends = np.cumsum([group.rates.size for group in dae.layout.loops])
+    parts = jnp.split(rates, ends[:-1])
+    return [part.reshape(group.rates.shape) for part, group in zip(parts, dae.layout.loops, strict=True)]
+
+
+def loop_rates_and_rows(dae: AbstractTreeWithLoops, y: Own, v: Array) -> tuple[Float[Array, " k"], Float[Array, " m"]]:
+    """The rates of loop joints, and the rows, at velocities `v`."""
+    loops = _loops(dae)
+    leaves, structure = jax.tree.flatten(dae.loop_joints)
+
+    def of_motion(x: Array, *leaves: Array) -> tuple[Array, Array]:
+        joints = structure.unflatten(leaves).in_components()
+        return rates_and_rows(gaps(motion_of(x), loops, joints).twist, loops, joints)
+
+    rates, rows = along_batches(of_motion, _motion(dae, y, v), *leaves)
+    return rates, rows
+
+
+def loop_residuals(dae: AbstractTreeWithLoops, y: Own) -> Residuals:
+    """By how much loop joints are open, for what runs at every step."""
+    loops, elements = _loops(dae), _loop_elements(dae, y)
+    leaves, structure = jax.tree.flatten(dae.loop_joints)
+
+    def of_motion(x: Array, *given: Array) -> Residuals:
+        first, second, element = map(split_pose, given[:3])
+        return residuals(motion_of(x), first, second, element, loops, structure.unflatten(given[3:]).in_components())
+
+    return Residuals(*along_batches(of_motion, _motion(dae, y, y[-1][0]), *dae.loop_frames, elements, *leaves))
+
+
+def seen_residuals(dae: AbstractTreeWithLoops, y: Own, motion: TreeMotion) -> Residuals:
+    """The same for what runs seldom; of the bodies' `motion`, in arrays."""
+    first, second, element = map(frame_of, (*dae.loop_frames, _loop_elements(dae, y)))
+    return residuals(motion.bodies, first, second, element, _loops(dae), dae.loop_joints)
+
+
+def _loop_elements(dae: AbstractTreeWithLoops, y: Own) -> Float[Array, "n 3 4"]:
+    """The motions that the elements of all loop joints stand for."""
+    layout, motions = dae.layout, []
+    for group, (block, rows) in zip(layout.loops, layout.loop_elements, strict=True):
+        joints = members(dae.reference.components[group.constraint.batch], group.constraint).motion
+        included = eqx.filter_vmap(lambda _, joint, q: joint.inclusion(q))
+        motions.append(included(np.arange(len(rows)), joints, entries_at(y[block], rows)))
+    return jnp.concatenate(motions)
+
+
+def _alone(dae: AbstractTreeWithLoops) -> LoopsAlone:
+    assert dae.layout.loops_alone is not None
+    return dae.layout.loops_alone
+
+
+def _constrained_tree(dae: AbstractTreeWithLoops) -> ConstrainedTree:
+    return ConstrainedTree(dae.layout.tree, _loops(dae), dae.layout.rows)
+
+
+def _drift(rows: Array, stabilisation: Array | None) -> Array:
+    return jnp.zeros_like(rows) if stabilisation is None else stabilisation
+
+
+def _loops(dae: AbstractTreeWithLoops) -> Loops:
+    assert dae.layout.only_loops is not None
+    return dae.layout.only_loops
+
+
+def _motion(dae: AbstractTreeWithLoops, y: Own, v: Array) -> Float[Array, "18 bodies"]:
+    return body_motions(dae.layout.tree, dae.links, dae.elements(y), v)
