@@ -50,6 +50,7 @@ def joined():
     return pendulum(-0.3)
 
 
+@pytest.mark.slow
 def test_the_gap_is_closed_by_the_projection(joined):
     """Velocities alone, joined, drift apart."""
     run = quick_jit(lambda m, s: jmbs.simulate(m, s, t1=1.0, save_every=0.25, dt=0.05, solver="rk4"))

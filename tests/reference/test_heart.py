@@ -21,8 +21,14 @@ CONFIG_OF = {
     "mt2013_spherical_double_pendulum": "spherical_double_pendulum",
 }
 FAST = ("mt2013_heavy_top", "bca_heavy_top", "mt2013_spherical_double_pendulum")
-SLOW = ("mt2013_spherical_double_pendulum", "joint_spherical_steady_top", "free_rigid_body_dzhanibekov")
-"""Their like are the other tops and bodies here."""
+SLOW = (
+    "mt2013_spherical_double_pendulum",
+    "joint_spherical_steady_top",
+    "free_rigid_body_dzhanibekov",
+    "joint_revolute_skew",
+    "joint_prismatic_incline",
+)
+"""Their like are the other tops, bodies and joints here."""
 
 
 def marked(names):

@@ -59,6 +59,7 @@ def test_they_accelerate_as_the_recursion_says(wrench, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_batches_have_their_derivatives():
     """Of velocities, forces and parameters alone, by both modes."""
     case = Case(bodies())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from quick import quick_jit
 
 from jmbs.lie import SO3, hat
 from jmbs.spatial import (
@@ -80,9 +81,12 @@ def motion_of(pose) -> Motion:
         return jnp.stack([W[2, 1], W[0, 2], W[1, 0]])
 
     velocity = jax.jacfwd(lambda t: pose(t)[1])
-    t = jnp.asarray(0.3)
-    R, r = pose(t)
-    rates = spin(t), velocity(t), jax.jacfwd(spin)(t), jax.jacfwd(velocity)(t)
+
+    @quick_jit
+    def pose_and_rates(t):
+        return *pose(t), spin(t), velocity(t), jax.jacfwd(spin)(t), jax.jacfwd(velocity)(t)
+
+    R, r, *rates = pose_and_rates(jnp.asarray(0.3))
     return Motion(matrix(R), vector(r), *(vector(x) for x in rates))
 
 
