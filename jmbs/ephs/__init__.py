@@ -15,7 +15,7 @@ from jmbs.ephs.drive import (
     TableFlow,
     interpolate,
 )
-from jmbs.ephs.evaluate import each
+from jmbs.ephs.evaluate import each, energy_gradient
 from jmbs.ephs.expose import exposed
 from jmbs.ephs.flatten import FlatJunction, FlatSystem, flatten
 from jmbs.ephs.interface import ENTROPY, VOLUME, Interface, Port, Quantity, power_port, state_port
@@ -72,6 +72,7 @@ __all__ = [
     "TableFlow",
     "balance",
     "each",
+    "energy_gradient",
     "exposed",
     "flatten",
     "follows",

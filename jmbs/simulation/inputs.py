@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jmbs.ephs import ConstantEffort, ConstantFlow, NestedFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
@@ -34,24 +36,49 @@ PARTS = ("force", "torque", "velocity", "angular_velocity")
 
 
 class FunctionInput(eqx.Module):
-    """A drive from a user's function `(t, view)`; see `MotionView`."""
+    """A drive from a user's function `(t, view)`; see `MotionView`. `path`: of its port, for messages."""
 
     function: Callable = eqx.field(static=True)
     size: int = eqx.field(static=True)
+    path: str = eqx.field(static=True)
 
     def flow(self, t, view):
-        value = jnp.asarray(self.function(t, view), t.dtype)
-        return jnp.broadcast_to(value, (self.size,))
+        return _numbers(self.path, self.function(t, view), self.size, t.dtype)
 
 
 class EffortInput(eqx.Module):
-    """A prescribed effort from a user's differentiable function of time."""
+    """A prescribed effort from a user's differentiable function of time; `path`: of its port, for messages."""
 
     function: Callable = eqx.field(static=True)
     size: int = eqx.field(static=True)
+    path: str = eqx.field(static=True)
 
     def effort(self, t):
-        return jnp.broadcast_to(jnp.asarray(self.function(t), t.dtype), (self.size,))
+        return _numbers(self.path, self.function(t), self.size, t.dtype)
+
+
+def _numbers(path: str, value: Any, size: int, dtype: Any) -> Array:
+    """What a user's function gave, `(size,)`. Raises `ModelError`."""
+    wanted = f"a function that gives a number or {size} numbers" if size > 1 else "a function that gives a number"
+    try:
+        array = jnp.asarray(value, dtype)
+    except (TypeError, ValueError):
+        raise ModelError(f"inputs/{path}", f"one that gives {show(value)}", wanted) from None
+    if array.shape not in ((), (1,), (size,)):
+        raise ModelError(f"inputs/{path}", f"one that gives an array of shape {array.shape}", wanted)
+    return jnp.broadcast_to(array, (size,))
+
+
+def _require_arguments(path: str, function: Callable, names: str) -> None:
+    """Raises `ModelError` for a function that does not take these arguments; of some, nothing can be known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*names.split(", "))
+    except TypeError:
+        raise ModelError(f"inputs/{path}", f"a function {signature}", f"a function ({names})") from None
 
 
 def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
@@ -145,7 +172,10 @@ def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
     if hasattr(value, "effort" if prescribes else "flow"):
         return named(value, model.layout.parts)
     if callable(value):
-        return EffortInput(value, size) if prescribes else NamedFlow(FunctionInput(value, size), model.layout.parts)
+        _require_arguments(path, value, "t" if prescribes else "t, view")
+        if prescribes:
+            return EffortInput(value, size, path)
+        return NamedFlow(FunctionInput(value, size, path), model.layout.parts)
     if isinstance(value, TableSpec):
         value = (value.times, value.values)
     if isinstance(value, tuple) and len(value) == 2:

@@ -33,6 +33,8 @@ def run_times(settings: Any, t0: Any, t1: Any, save_every: Any, ts: Any, dtype: 
     """Times of a run from the arguments of `simulate` and a model's settings. Raises `ModelError`."""
     t0 = settings.t0 if t0 is None else t0
     if ts is not None:
+        if save_every is not None:
+            raise ModelError("save_every", show(save_every), "nothing beside ts, which says when to save")
         return _traced_given(ts, t0, t1, dtype) if is_traced((ts, t0, t1)) else _given(ts, t0, t1)
     t1 = settings.t1 if t1 is None else t1
     if t1 is None:
@@ -78,8 +80,8 @@ def _given(ts: Any, t0: Any, t1: Any) -> Times:
         raise ModelError("ts", show(ts), wanted)
     if times[0] < t0:
         raise ModelError("ts", show(ts), wanted)
-    if t1 is not None and times[-1] > known_number("t1", t1, "s") + 1e-12:
-        raise ModelError("ts", f"a last time {times[-1]:g} s", f"times up to t1 = {t1:g} s")
+    if t1 is not None and abs(times[-1] - known_number("t1", t1, "s")) > 1e-6 * max(abs(times[-1]), times[-1] - t0):
+        raise ModelError("ts", f"a last time {times[-1]:g} s", f"t1 = {t1:g} s, or no t1: a run ends at the last of ts")
     return Times(np.concatenate([[t0], times]), 1, None) if times[0] > t0 else Times(times, 0, None)
 
 

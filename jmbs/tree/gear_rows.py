@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,18 +35,17 @@ def gear_rows(
     recognised: Recognised,
     rate_slots: np.ndarray,
     rows: np.ndarray,
-    others: tuple[int, ...],
+    beside: Sequence[str],
     kept: tuple[int, ...],
 ) -> GearRows | None:
     """See `GearRows`; None where there are no gears, or anything else is beside the tree.
 
-    **Arguments:** slots of the tree's rates; constraint `rows` that are not the tree's; batches `others` than the
-    tree's; blocks that are `kept` in its state.
+    **Arguments:** slots of the tree's rates; constraint `rows` that are not the tree's; paths of the components that
+    are `beside` the tree and its springs; blocks that are `kept` in its state.
     """
-    rest = [p for i in others for p in plan.batches[i].paths if p not in recognised.known]
-    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (*_KINDS, Ground)) for p in rest):
+    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (*_KINDS, Ground)) for p in beside):
         return None
-    gears = [path for path in rest if follows(flat.components[path], _KINDS)]
+    gears = [path for path in beside if follows(flat.components[path], _KINDS)]
     row_of = {path: plan.batches[i].multipliers[m, 0] for path in gears for i, m in [plan.member_of[path]]}
     paths = sorted(gears, key=row_of.__getitem__)
     velocity_of = {int(slot): place for place, slot in enumerate(rate_slots)}

@@ -26,6 +26,7 @@ from jmbs.tree.recognise import Recognised
 from jmbs.tree.rotors import Rotors, known_rotors
 from jmbs.tree.row_plan import row_plan
 from jmbs.tree.segments import Segment, segments
+from jmbs.tree.springs import SpringSource, spring_sources
 
 
 @by_value
@@ -63,10 +64,10 @@ class Layout:
     - `velocity_source`: where each entry of the state's rate comes from among velocities, their rates, entropy
       production of known friction, and the kept blocks' own rates.
     - `jointed` (n_v,): whether a velocity is a joint's, and not a free body's.
-    - `rotors`, None without any, and `friction` of tree joints; `driven`: the velocities that a drive acts on, by port,
-      where these are the tree's.
-      `production_source`: places of known and of other production.
+    - `rotors`, None without any, `friction` and `springs` of tree joints; `driven`: the velocities that a drive acts
+      on, by port, where these are the tree's. `production_source`: places of known and of other production.
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
+      `only_springs`: whether these are none but the ground and `springs`.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.
@@ -98,9 +99,11 @@ class Layout:
     jointed: np.ndarray
     rotors: Rotors | None
     friction: tuple[FrictionSource, ...]
+    springs: tuple[SpringSource, ...]
     driven: dict[str, np.ndarray]
     production_source: np.ndarray
     others: tuple[int, ...]
+    only_springs: bool
     reactions: np.ndarray
     reacting: np.ndarray
     reaction_reversed: np.ndarray
@@ -137,6 +140,9 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     law_slots = [plan.slots[plan.junction_of[bodies[i].potential, "q"]] for i in lawful]
     friction, entropies = friction_sources(plan, joints, start)
     others = _others(flat, plan, recognised)
+    springs = spring_sources(plan, joints, start, kept)
+    known = recognised.known.union(*(plan.batches[source.batch].paths for source in springs))
+    beside = [p for i in others for p in plan.batches[i].paths if p not in known]
     kept_slots = _joined([np.arange(plan.blocks[k].slots.start, plan.blocks[k].slots.stop) for k in kept])
     member = lambda path: plan.member_of[path]  # noqa: E731
     reacting = np.array([i for i, j in enumerate(joints) if j is not None], dtype=int)
@@ -172,9 +178,11 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         jointed=jointed,
         rotors=rotors,
         friction=friction,
+        springs=springs,
         driven=_driven(plan, rate_slots),
         production_source=_production_source(plan, friction, others),
         others=others,
+        only_springs=all(follows(flat.components[p], Ground) for p in beside),
         reactions=np.array(reactions, dtype=int).reshape(-1, 6),
         reacting=reacting,
         reaction_reversed=recognised.tree.reversed[reacting],
@@ -186,8 +194,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, jointed, general_rows, dense),
         only_loops=alone,
-        gears_alone=gear_rows(flat, plan, recognised, rate_slots, other_rows, others, kept),
-        loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, others, kept_slots),
+        gears_alone=gear_rows(flat, plan, recognised, rate_slots, other_rows, beside, kept),
+        loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, beside, kept_slots),
     )
 
 

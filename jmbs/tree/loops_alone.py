@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,10 +33,10 @@ def loops_alone(
     plan: Plan,
     recognised: Recognised,
     loops: tuple[LoopGroup, ...],
-    others: tuple[int, ...],
+    beside: Sequence[str],
     kept_slots: np.ndarray,
 ) -> LoopsAlone | None:
-    """See `LoopsAlone`; None where something else is beside the tree.
+    """See `LoopsAlone`; None where something else is among the components `beside` the tree and its springs.
 
     Also where only the reference semantics knows all of these joints: those with a spring, or friction that heats
     something of its own.
@@ -44,8 +45,7 @@ def loops_alone(
     if any(j.empty is None or j.friction is None for j in in_order):
         return None
     inside = {path for joint in in_order for path in joint.paths}
-    rest = [p for i in others for p in plan.batches[i].paths if p not in inside and p not in recognised.known]
-    if not all(follows(flat.components[p], Ground) for p in rest):
+    if not all(path in inside or follows(flat.components[path], Ground) for path in beside):
         return None
     freedom = np.array([joint.freedom for joint in in_order], dtype=int)
     start = np.cumsum(freedom) - freedom

@@ -1,4 +1,4 @@
-"""Trees of bodies and joints on which nothing acts but forces of time, and friction in the joints.
+"""Trees of bodies and joints on which nothing acts but forces of time, and springs and friction in the joints.
 
 M(q) dv + b(q, v) = forces
 """
@@ -28,13 +28,13 @@ class OpenTree(TreeDAE):
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], None]:
         """See `TreeDAE`."""
-        return self.simple_forces(t, y[-1][0])[0], None
+        return self.own_forces(t, y)[0], None
 
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """See `TreeDAE`."""
         return row_residuals(self, t, y, motion)
 
-    def moved(self, t, y: Own) -> Own:
+    def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
         del t
         return y
@@ -47,7 +47,7 @@ def rates_of_tree(dae: TreeDAE, t, y: Own, constrained: Callable[[Array], tuple[
     with them, and for the power of their multipliers, W.
     """
     layout, v = dae.layout, y[-1][0]
-    forces, production, (supplied, dissipated) = dae.simple_forces(jnp.asarray(t, dae.dtype), v)
+    forces, production, (supplied, dissipated) = dae.own_forces(jnp.asarray(t, dae.dtype), y)
     free = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, None, dae.forward_only)
     dv, work = constrained(free)
     velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))

@@ -25,7 +25,7 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
     """`y` moved onto the constraints beyond the tree, nearest in the mass metric; and the energy that this added, J."""
     if not dae.layout.other_rows.size:
         return y, jnp.zeros((), dae.dtype)
-    moved = dae.moved(t, y)
+    moved = dae.projected(t, y)
     before, after = jax.vmap(dae.energy)(jax.tree.map(lambda *pair: jnp.stack(pair), y, moved))
     return moved, after - before
 

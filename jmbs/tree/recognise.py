@@ -77,9 +77,10 @@ class RotorParts:
 class JointParts:
     """Paths of a joint's components; its `ends`: bodies by number, or `GROUND`.
 
-    `friction` heats the environment; `empty` is the place of a spring that is not there; None where something else
-    stands, which the reference semantics evaluates. `driven`: its velocity is prescribed or somebody else's state, so
-    the joint cannot be in the tree, unless that is the state of its `rotor`: what turns with it, None without.
+    `friction` heats the environment; `spring` is a potential energy of the joint's elements, `empty` the place of one
+    that is not there; None where something else stands, which the reference semantics evaluates. `driven`: its velocity
+    is prescribed or somebody else's state, so the joint cannot be in the tree, unless that is the state of its `rotor`:
+    what turns with it, None without.
     """
 
     constraint: str
@@ -87,6 +88,7 @@ class JointParts:
     after: str
     coupling: str
     friction: str | None
+    spring: str | None
     empty: str | None
     ends: tuple[int, int]
     freedom: int
@@ -217,6 +219,7 @@ def _joint(at: Junctions, path: str, number: dict[str, int]) -> JointParts | Non
         *offsets,
         coupling[0],
         None if friction is None else friction[0],
+        None if spring is None or empty is not None else spring[0],
         None if empty is None else empty[0],
         ends,
         constraint.motion.group.dim,

@@ -28,6 +28,7 @@ from jmbs.rigid_body import Links, TreeMotion, joint_rates, kinematics, poses_of
 from jmbs.spatial import scale, symmetric_times, transposed_times
 from jmbs.tree.friction import friction_forces
 from jmbs.tree.layout import Layout
+from jmbs.tree.springs import spring_forces
 
 Own = tuple[Array, ...]
 """A state of the tree formulation: one array `(n, *space.shape)` per block of the layout."""
@@ -128,6 +129,13 @@ class TreeDAE(eqx.Module):
             supplied = supplied + total(force * entries_at(v, velocities))
         return forces, friction.production, (supplied, friction.dissipated)
 
+    def own_forces(self, t, y: Own) -> tuple[Array, Array, tuple[Array, Array]]:
+        """The same with the forces of joint springs."""
+        forces, production, power = self.simple_forces(t, y[-1][0])
+        if self.layout.springs:
+            forces = forces + spring_forces(self.reference, self.layout.springs, y, forces.size)
+        return forces, production, power
+
     def velocity(self, v: Array, dv: Array, production: Array, kept: Array) -> Float[Array, " n"]:
         """The trivialised velocity of the tree's state from its parts; `kept`: rates of the blocks that stay."""
         return entries_at(jnp.concatenate([v, dv, production, kept]), self.layout.velocity_source)
@@ -141,7 +149,7 @@ class TreeDAE(eqx.Module):
         `expanded`."""
 
     @abc.abstractmethod
-    def moved(self, t, y: Own) -> Own:
+    def projected(self, t, y: Own) -> Own:
         """`y` on the constraints beyond the tree, of which there are some; nearest in the mass metric."""
 
     def energy(self, y: Own) -> Float[Array, ""]:

@@ -43,7 +43,7 @@ def _without_loops(
         return TreeWithComponents
     if layout.gears_alone is not None:
         return TreeWithGears
-    return TreeWithComponents if layout.others or layout.other_rows.size else OpenTree
+    return OpenTree if layout.only_springs and not layout.other_rows.size else TreeWithComponents
 
 
 def _with_loops(reference: ReferenceDAE, layout: Layout) -> type[TreeWithLoops] | type[TreeWithLoopsAndComponents]:

@@ -27,6 +27,6 @@ class TreeWithComponents(TreeDAE):
         """See `TreeDAE`."""
         return row_residuals(self, t, y, motion)
 
-    def moved(self, t, y: Own) -> Own:
+    def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
         return coupled_projection(self, t, y)

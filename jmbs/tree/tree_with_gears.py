@@ -48,7 +48,7 @@ class TreeWithGears(TreeDAE):
         """See `TreeDAE`."""
         return row_residuals(self, t, y, motion)
 
-    def moved(self, t, y: Own) -> Own:
+    def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`; one step, since gears bind coordinates as they bind velocities."""
         del t
         response = _response(self, y)

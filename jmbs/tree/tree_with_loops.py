@@ -65,7 +65,7 @@ class AbstractTreeWithLoops(TreeDAE):
         at = loop_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
         return at.rows, at.normal
 
-    def moved(self, t, y: Own) -> Own:
+    def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
         del t
         none, kept = no_production(self.layout.friction, self.dtype), self.kept(y)
@@ -85,12 +85,12 @@ class AbstractTreeWithLoops(TreeDAE):
 
 
 class TreeWithLoops(AbstractTreeWithLoops):
-    """A tree with loops on which nothing acts but forces of time, and friction in the joints."""
+    """A tree with loops on which nothing acts but forces of time, springs of the tree's joints, and friction."""
 
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`."""
         layout, v = self.layout, y[-1][0]
-        forces, production, (supplied, dissipated) = self.simple_forces(jnp.asarray(t, self.dtype), v)
+        forces, production, (supplied, dissipated) = self.own_forces(jnp.asarray(t, self.dtype), y)
         rates, rows = loop_rates_and_rows(self, y, v)
         friction = friction_forces(self.reference, _alone(self).friction, rates)
         closure = LoopInputs(self.loop_joints, friction.forces, _drift(rows, stabilisation))

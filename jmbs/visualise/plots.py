@@ -219,10 +219,17 @@ def _draw(ax: Axes, dataset: Result, lines: list[Line], label: str) -> None:
     for line, (colour, dash) in zip(lines[:MOST_LINES], _styles(len(lines)), strict=False):
         # Just before a blow-up values may be finite and yet beyond what axes with margins can hold.
         values = np.where(np.abs(line.values) < DRAWABLE, line.values, np.nan)
-        # A single saved time would otherwise be invisible.
-        marker = "o" if np.isfinite(values).sum() == 1 else None
-        ax.plot(times, values, label=line.name, color=colour, linestyle=dash, linewidth=1.3, marker=marker)
+        style = {"color": colour, "linestyle": dash, "linewidth": 1.3}
+        if (alone := _without_neighbours(values)).size:
+            style |= {"marker": "o", "markersize": 3.0, "markevery": alone.tolist()}
+        ax.plot(times, values, label=line.name, **style)
     finish_axes(ax, dataset, label)
+
+
+def _without_neighbours(values: np.ndarray) -> np.ndarray:
+    """Where values (T,) are finite between some that are not: no line leads there."""
+    finite = np.pad(np.isfinite(values), 1)
+    return np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:])
 
 
 def _hide_rounding(ax: Axes, panels: list[Panel]) -> None:

@@ -138,6 +138,11 @@ def test_wrong_parameters_are_refused(model, values, path):
         ({"t1": 1.0, "inputs": [1.0]}, "inputs"),
         ({"t1": 1.0, "inputs": {"hinge/actuatoin": 1.0}}, "inputs/hinge/actuatoin"),
         ({"t1": 1.0, "inputs": {"hinge/actuation": [1.0, 2.0]}}, "inputs/hinge/actuation"),
+        ({"t1": 1.0, "inputs": {"hinge/actuation": lambda t: 1.0}}, "inputs/hinge/actuation"),
+        ({"t1": 1.0, "inputs": {"hinge/actuation": lambda t, view: jnp.ones(3)}}, "inputs/hinge/actuation"),
+        ({"t1": 1.0, "inputs": {"hinge/actuation": lambda t, view: "abc"}}, "inputs/hinge/actuation"),
+        ({"ts": [0.0, 0.1], "save_every": 0.01}, "save_every"),
+        ({"ts": [0.0, 0.1], "t1": 1.0}, "ts"),
     ],
 )
 def test_wrong_arguments_are_refused(model, state, arguments, path):

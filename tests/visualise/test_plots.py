@@ -76,6 +76,17 @@ def test_zero_residuals_are_said_to_be_zero():
     assert len(figure.axes[1].texts) == 0  # no joint is exact in velocity
 
 
+def test_a_value_alone_between_zeros_is_marked():
+    trajectory = pair_trajectory(count=11)
+    spike = np.zeros(11)
+    spike[[3, 4, 8]] = 1e-3
+    figure = constraint_figure(
+        replace(trajectory, constraint_position=trajectory.constraint_position.replace("rail", spike)).to_xarray()
+    )
+    curve = next(line for line in figure.axes[0].lines if line.get_label() == "rail")
+    assert curve.get_markevery() == [8] and curve.get_marker() == "o"
+
+
 def test_all_residuals_zero_still_draws(tmp_path):
     trajectory = pair_trajectory(count=11)
     zero = replace(trajectory, constraint_position=trajectory.constraint_position.replace("rail", 0.0))

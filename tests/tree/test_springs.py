@@ -1,0 +1,127 @@
+"""Springs of the tree's joints, which need no reference semantics, against the general equations, which ask it."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+from quick import quick_jit
+
+import jmbs
+from jmbs.simulation.formulation import formulation_of
+from jmbs.tree import OpenTree, TreeWithLoops
+from jmbs.tree.couplings import all_forces
+from jmbs.tree.reactions import seen
+from jmbs.tree.tree_with_components import TreeWithComponents
+from jmbs.tree.tree_with_gears import TreeWithGears
+
+GRAVITY = (0.0, 0.0, -9.81)
+INERTIA = {"inertia": [0.02, 0.03, 0.015]}
+
+
+class Hardening(eqx.Module):
+    """A law of a user: `V = 1/4 stiffness q^4`."""
+
+    stiffness: Array
+
+    def energy(self, q):
+        return 0.25 * self.stiffness * jnp.sum(q**4)
+
+
+def arm() -> jmbs.Mechanism:
+    """A hinge with friction, a ball joint and a hinge by a law, all with springs, and a hinge without."""
+    m = jmbs.Mechanism("arm", gravity=GRAVITY)
+    back, front = {"position": [-0.2, 0.0, 0.05]}, {"position": [0.2, 0.1, 0.0]}
+    springs = {
+        "shoulder": {"stiffness": 3.0, "rest": 0.2},
+        "elbow": {"stiffness": [2.0, 1.0, 0.5]},
+        "wrist": Hardening(jnp.asarray(4.0)),
+        "finger": None,
+    }
+    parent = "ground"
+    for name, spring in springs.items():
+        m.add_body(name, mass=0.8, **INERTIA)
+        kind = {"type": "spherical"} if name == "elbow" else {"type": "revolute", "axis": [0.0, 1.0, 0.2]}
+        more = {} if spring is None else {"spring": spring}
+        more |= {"friction": {"viscous": 0.1}} if name == "shoulder" else {}
+        m.add_joint(f"{name}_joint", kind.pop("type"), parent, name, front, back, **kind, **more)
+        parent = name
+    m.set_initial(joints={"shoulder_joint": {"q": [0.4], "v": [1.0]}, "wrist_joint": {"q": [0.5], "v": [-0.7]}})
+    m.set_initial(joints={"elbow_joint": {"q": [0.8, 0.36, -0.48, 0.0], "v": [0.3, -0.4, 0.8]}})
+    return m
+
+
+def wheels() -> jmbs.Mechanism:
+    """Two wheels that a gear binds, one on a spring."""
+    m = jmbs.Mechanism("wheels", gravity=GRAVITY)
+    for name, spring in (("input", {"stiffness": 2.0}), ("output", None)):
+        m.add_body(name, mass=1.0, **INERTIA)
+        more = {} if spring is None else {"spring": spring}
+        m.add_joint(f"{name}_shaft", "revolute", "ground", name, axis=[0.0, 0.0, 1.0], **more)
+    m.add_constraint("mesh", "gear", joint="output_shaft", driver="input_shaft", ratio=-2.0)
+    m.set_initial(joints={"input_shaft": {"q": [0.3], "v": [0.5]}})
+    return m
+
+
+def loop() -> jmbs.Mechanism:
+    """A crank on a spring, a rod, and a guide that closes the loop."""
+    m = jmbs.Mechanism("loop", gravity=GRAVITY)
+    Y = [0.0, 1.0, 0.0]
+    for name in ("crank", "rod", "rocker"):
+        m.add_body(name, mass=0.5, **INERTIA)
+    ends = [{"position": [x, 0.0, 0.0]} for x in (-0.5, 0.5)]
+    m.add_joint("bearing", "revolute", "ground", "crank", None, ends[0], axis=Y, spring={"stiffness": 5.0})
+    m.add_joint("crank_pin", "revolute", "crank", "rod", ends[1], ends[0], axis=Y, friction={"viscous": 0.1})
+    m.add_joint("foot", "revolute", "ground", "rocker", {"position": [1.0, 0.0, 0.0]}, ends[0], axis=Y)
+    m.add_joint("rocker_pin", "revolute", "rod", "rocker", ends[1], ends[1], axis=Y)
+    m.set_initial(joints={"bearing": {"q": [-1.2], "v": [1.0]}})
+    return m
+
+
+MECHANISMS = {"arm": (arm, OpenTree), "wheels": (wheels, TreeWithGears), "loop": (loop, TreeWithLoops)}
+
+
+@pytest.mark.parametrize("name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wheels", "loop"))])
+def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
+    make, kind = MECHANISMS[name]
+    model = jmbs.compile(make())
+
+    @quick_jit
+    def both(model, state):
+        formulation = formulation_of(model)
+        own, y = formulation.dae, formulation.start(state)
+        assert isinstance(own, kind) and own.layout.springs
+        general = TreeWithComponents(own.reference, own.links, own.splits, own.layout, False)
+        forces, loads = own.forces(0.0, y)
+        loads = jnp.zeros((len(own.layout.body_slots), 6)) if loads is None else loads
+        rates = [dae.rates(0.0, y) for dae in (own, general)]
+        return [
+            (rates[i], seen(dae, 0.0, y, rates[0].velocity), ((forces, loads), all_forces(dae, 0.0, y))[i])
+            for i, dae in enumerate((own, general))
+        ]
+
+    found, wanted = map(jax.tree.leaves, both(model, model.initial_state()))
+    assert np.max(np.abs(found[0])) > 1.0
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_forward_jacobians_by_springs_are_the_direct_ones():
+    model = jmbs.compile(arm())
+    names = ("shoulder_joint/spring/stiffness", "shoulder_joint/spring/rest", "elbow_joint/spring/stiffness")
+    values = {name: jnp.asarray(model.parameters()[name]["value"]) for name in names}
+
+    def outputs(adjoint):
+        def run(theta):
+            changed = {name: value * theta[k] for k, (name, value) in enumerate(values.items())}
+            settings = {"ts": np.linspace(0, 0.05, 4), "dt": 1e-3, "solver": "rk4", "audit": False, "throw": False}
+            return jmbs.simulate(model.with_parameters(changed), **settings, adjoint=adjoint).position
+
+        return jax.jit(lambda theta: (run(theta), jax.jacfwd(run)(theta)))(jnp.ones(len(names)))
+
+    for found, wanted in zip(*(jax.tree.leaves(outputs(a)) for a in ("forward", "direct")), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
