@@ -31,20 +31,26 @@ PARAMETERS = (1, 4, 10)
 HEAD = ["mechanism", "p", "run, ms", "jvp", "direct", "forward", "goal", "differences", "compile, s", "operations"]
 
 
-def double_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
-    """Two rods on damped hinges, and ten of its parameters."""
+def double_pendulum(**spring: float) -> tuple[jmbs.Mechanism, list[str]]:
+    """Two rods on damped hinges, and ten of its parameters; with a `spring` in each hinge, if given."""
+    more = {"spring": spring} if spring else {}
     mechanism = jmbs.Mechanism("double_pendulum", gravity=GRAVITY)
     for i, parent in (1, "ground"), (2, "rod1"):
         mechanism.add_body(f"rod{i}", mass=1.0, inertia=[0.02, 0.02, 0.001])
         below = None if i == 1 else {"position": [0.0, 0.0, -0.25]}
         above = {"position": [0.0, 0.0, 0.25]}
-        mechanism.add_joint(
-            f"hinge{i}", "revolute", parent, f"rod{i}", below, above, axis=[0.0, 1.0, 0.0], friction={"viscous": 0.05}
-        )
+        more |= {"axis": [0.0, 1.0, 0.0], "friction": {"viscous": 0.05}}
+        mechanism.add_joint(f"hinge{i}", "revolute", parent, f"rod{i}", below, above, **more)
         mechanism.set_initial(joints={f"hinge{i}": {"q": [1.0 * i], "v": [0.5]}})
     names = ["rod2/mass", "rod1/mass", "hinge1/friction/viscous", "hinge2/friction/viscous", "rod1/inertia"]
     frames = ["hinge2/parent_frame/position", "hinge1/child_frame/position", "hinge2/child_frame/position"]
     return mechanism, [*names, "rod2/inertia", *frames, "gravity"]
+
+
+def sprung_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
+    """The same with springs in its hinges, whose stiffness comes first."""
+    mechanism, names = double_pendulum(stiffness=3.0)
+    return mechanism, [*(f"hinge{i}/spring/stiffness" for i in (1, 2)), *names[:8]]
 
 
 def four_bar() -> tuple[jmbs.Mechanism, list[str]]:
@@ -77,7 +83,7 @@ def arm() -> tuple[jmbs.Mechanism, list[str]]:
     return jmbs.load(CONFIGS / "panda_arm.yaml"), [*names, *frames, "panda_joint2/friction/viscous", "gravity"]
 
 
-MECHANISMS = {"double pendulum": double_pendulum, "four-bar": four_bar, "arm": arm}
+MECHANISMS = {"double pendulum": double_pendulum, "sprung pendulum": sprung_pendulum, "four-bar": four_bar, "arm": arm}
 
 
 def outputs_of(
