@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.ephs import ConstantFlow, Power, Structure, TableFlow
+from jmbs.ephs import Power, Structure
 from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
 from jmbs.rigid_body import TreeMotion
 from jmbs.tree.loops import LoopRows, balancing, loop_loads, loop_rates, loop_rows
-from jmbs.tree.tree_dae import Own, TreeDAE
+from jmbs.tree.tree_dae import Own, TreeDAE, is_simple
 
 
 class Geometry(NamedTuple):
@@ -204,10 +204,9 @@ def effort_parts(dae: TreeDAE, t, geometry: Geometry, free: Array) -> tuple[Arra
 
 def _looks(drive) -> bool:
     """Whether a drive may look at more than time and poses."""
-    fixed = ConstantFlow | TableFlow
     if isinstance(drive, PointLoad):
-        return not (isinstance(drive.force, fixed) and isinstance(drive.torque, fixed))
-    return hasattr(drive, "flow") and not isinstance(drive, fixed)
+        return not (is_simple(drive.force) and is_simple(drive.torque))
+    return hasattr(drive, "flow") and not is_simple(drive)
 
 
 def all_rows(dae: TreeDAE, values: Array) -> Float[Array, " rows"]:

@@ -64,9 +64,8 @@ class TreeDAE(eqx.Module):
 
     @property
     def simple_drives(self) -> tuple[str, ...]:
-        """Ports whose drives are forces on the tree's velocities that look at time alone."""
-        drives = self.reference.drives
-        return tuple(port for port in self.layout.driven if port in drives and is_simple(drives[port]))
+        """See the function of this name."""
+        return simple_drives(self.reference, self.layout)
 
     # -- states ---------------------------------------------------------------------------------------------------
 
@@ -166,6 +165,12 @@ class TreeDAE(eqx.Module):
         if not self.has_domain:
             return jnp.ones((), self.dtype)
         return self.reference.regularity(self.expanded(y)[0])
+
+
+def simple_drives(reference: ReferenceDAE, layout: Layout) -> tuple[str, ...]:
+    """Ports whose drives are forces on the tree's velocities that look at time alone."""
+    drives = reference.drives
+    return tuple(port for port in layout.driven if port in drives and is_simple(drives[port]))
 
 
 def is_simple(drive: Any) -> bool:

@@ -9,7 +9,7 @@ from jmbs.ephs import ReferenceDAE
 from jmbs.tree.layout import Layout
 from jmbs.tree.links import frames, links_of, splits_of
 from jmbs.tree.open_tree import OpenTree
-from jmbs.tree.tree_dae import TreeDAE, is_simple
+from jmbs.tree.tree_dae import TreeDAE, simple_drives
 from jmbs.tree.tree_with_components import TreeWithComponents
 from jmbs.tree.tree_with_gears import TreeWithGears
 from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops, TreeWithLoopsAndComponents
@@ -52,5 +52,5 @@ def _with_loops(reference: ReferenceDAE, layout: Layout) -> type[TreeWithLoops] 
 
 
 def _simply_driven(reference: ReferenceDAE, layout: Layout) -> bool:
-    """Whether all drives are forces on the tree's velocities that look at time alone."""
-    return all(port in layout.driven and is_simple(drive) for port, drive in reference.drives.items())
+    """Whether all drives are simple ones."""
+    return len(simple_drives(reference, layout)) == len(reference.drives)

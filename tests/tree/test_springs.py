@@ -67,7 +67,7 @@ def wheels() -> jmbs.Mechanism:
 
 
 def loop() -> jmbs.Mechanism:
-    """A crank on a spring, a rod, and a guide that closes the loop."""
+    """A crank on a spring, a rod and a rocker, which close a loop."""
     m = jmbs.Mechanism("loop", gravity=GRAVITY)
     Y = [0.0, 1.0, 0.0]
     for name in ("crank", "rod", "rocker"):
