@@ -53,6 +53,27 @@ def sprung_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
     return mechanism, [*(f"hinge{i}/spring/stiffness" for i in (1, 2)), *names[:8]]
 
 
+def tied_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
+    """The same without these, but with a spring and damper between the second rod and the ground."""
+    mechanism, names = double_pendulum()
+    _tie(mechanism, "rod2")
+    return mechanism, ["tie/stiffness", "tie/damping", *names[:8]]
+
+
+def _tie(mechanism: jmbs.Mechanism, body: str) -> None:
+    ends = [0.5, 0.0, 0.3], [0.0, 0.0, 0.1]
+    mechanism.add_spring_damper("tie", "ground", body, *ends, stiffness=20.0, length=0.4, damping=0.3)
+
+
+def geared_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
+    """The double pendulum with a wheel that a gear binds to its first hinge."""
+    mechanism, names = double_pendulum()
+    mechanism.add_body("wheel", mass=0.5, inertia=[0.01, 0.02, 0.01])
+    mechanism.add_joint("axle", "revolute", "ground", "wheel", {"position": [1.0, 0.0, 0.0]}, axis=[0.0, 1.0, 0.0])
+    mechanism.add_constraint("mesh", "gear", joint="axle", driver="hinge1", ratio=2.0)
+    return mechanism, ["mesh/ratio", *names[:9]]
+
+
 def four_bar() -> tuple[jmbs.Mechanism, list[str]]:
     """Crank, coupler and rocker between fixed hinges, in space: one closed loop; and ten of its parameters."""
     mechanism = jmbs.Mechanism("four_bar", gravity=GRAVITY)
@@ -76,6 +97,13 @@ def four_bar() -> tuple[jmbs.Mechanism, list[str]]:
     return mechanism, [*names, "coupler/inertia", "rocker/inertia", *lengths, "rocker_bearing/friction/viscous"]
 
 
+def tied_four_bar() -> tuple[jmbs.Mechanism, list[str]]:
+    """The same with a spring and damper between its coupler and the ground."""
+    mechanism, names = four_bar()
+    _tie(mechanism, "coupler")
+    return mechanism, ["tie/stiffness", "tie/damping", *names[:8]]
+
+
 def arm() -> tuple[jmbs.Mechanism, list[str]]:
     """The Panda arm with its fingers locked, and ten of its parameters."""
     names = [f"link{i}/mass" for i in (7, 4, 2)] + ["panda_joint4/friction/viscous", "link4/inertia", "link3/mass"]
@@ -83,7 +111,15 @@ def arm() -> tuple[jmbs.Mechanism, list[str]]:
     return jmbs.load(CONFIGS / "panda_arm.yaml"), [*names, *frames, "panda_joint2/friction/viscous", "gravity"]
 
 
-MECHANISMS = {"double pendulum": double_pendulum, "sprung pendulum": sprung_pendulum, "four-bar": four_bar, "arm": arm}
+MECHANISMS = {
+    "double pendulum": double_pendulum,
+    "sprung pendulum": sprung_pendulum,
+    "tied pendulum": tied_pendulum,
+    "geared pendulum": geared_pendulum,
+    "four-bar": four_bar,
+    "tied four-bar": tied_four_bar,
+    "arm": arm,
+}
 
 
 def outputs_of(
@@ -171,7 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mechanisms", nargs="*", help=", ".join(MECHANISMS))
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=STEPS, help="of a run; loops have kernels from 5000 on")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a run; gears and loops have kernels from 5000 on")
     parser.add_argument("--parameters", type=int, nargs="*", default=PARAMETERS)
     given = parser.parse_args()
     jax.config.update("jax_enable_x64", True)

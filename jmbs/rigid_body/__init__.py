@@ -4,7 +4,7 @@ from jmbs.rigid_body.adjoint import Wrenches, crossed, difference, linearisation
 from jmbs.rigid_body.articulated import Factor, articulated_factor, articulated_solve
 from jmbs.rigid_body.batches import Changes, Inputs
 from jmbs.rigid_body.body_motions import body_motions, motion_of
-from jmbs.rigid_body.dynamics import forward_dynamics, inverse_dynamics, mass_solver
+from jmbs.rigid_body.dynamics import forward_dynamics, inverse_dynamics, mass_solver, rates_and_factor
 from jmbs.rigid_body.implicit import Equations, solution
 from jmbs.rigid_body.joints import (
     Column,
@@ -89,6 +89,7 @@ __all__ = [
     "motion_of",
     "poses_of",
     "power_gradient",
+    "rates_and_factor",
     "select",
     "solution",
     "sum_of",

@@ -81,10 +81,11 @@ def _residual(tree: Tree, inputs: Inputs, dv: Array) -> Array:
 
 
 def _rates(tree: Tree, inputs: Inputs) -> Array:
-    return _rates_and_factor(tree, inputs)[0]
+    return rates_and_factor(tree, inputs)[0]
 
 
-def _rates_and_factor(tree: Tree, inputs: Inputs) -> tuple[Array, Factor]:
+def rates_and_factor(tree: Tree, inputs: Inputs) -> tuple[Array, Factor]:
+    """Rates of the velocities, and the factorised mass matrix; arrays have a batch axis, see `Batchable`."""
     links, q, v, forces, loads, _ = inputs
     kin = kinematics(tree, links, q, v, local=True)
     inertia = turned_inertias(links, kin)
@@ -113,7 +114,7 @@ def _push(tree: Tree, inputs: Inputs, dv: Array, rhs: Array, changes: Changes) -
 
 
 def _rates_and_change(tree: Tree, inputs: Inputs, changes: Changes) -> tuple[Array, Array]:
-    dv, factor = _rates_and_factor(tree, inputs)
+    dv, factor = rates_and_factor(tree, inputs)
     change = motion_change(tree, inputs, dv, changes, local=True)
     forces, _ = forces_change(tree, inputs, dv, changes, change)
     return dv, articulated_solve(tree, factor, -forces)

@@ -85,12 +85,12 @@ def _together(equations: Equations, inputs: Inputs, size: int, changes: Changes)
     assert equations.value_and_change is not None
     of_both = equations.value_and_change
     leaves, structure = jax.tree.flatten(inputs)
-    changing = [change is not None for change in changes]
+    changing = tuple(change is not None for change in changes)
 
     def evaluated(inputs: Inputs, _, changes: Changes) -> tuple[Vectors, Changes]:
         return of_both(inputs, changes_along_tangents(equations.tree, inputs, changes)), ()
 
-    both = Batchable(evaluated, (), (size, size))
+    both = Batchable(evaluated, changing, (size, size))
 
     def parts(given: tuple[Array, ...]) -> tuple[Inputs, Changes]:
         rest = iter(given[len(leaves) :])

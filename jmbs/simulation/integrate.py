@@ -47,11 +47,11 @@ from jmbs.solvers import (
     by_diffrax,
     with_event,
 )
-from jmbs.tree import OpenTree, TreeWithLoops
+from jmbs.tree import AbstractTreeWithLoops, OpenTree, TreeWithComponents, TreeWithGears
 
 LONG_RUN = 5000
-"""Fixed steps from which a run with loops and its derivative are worth a kernel, which takes half a minute more to
-compile (`docs/decisions/forward_jacobian.md`)."""
+"""Fixed steps from which a run with gears or loops and its derivative are worth a kernel, which takes half a minute more
+to compile (`docs/decisions/forward_jacobian.md`)."""
 KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
 """Of loops over adaptive steps, by what derivatives go through."""
 
@@ -103,9 +103,9 @@ def simulate(
       is zero, see `jmbs.simulation.Until`: the sample there is `Trajectory.event`, its time `event_time`. `{}`: never.
     - `adjoint`: how to differentiate. Fixed steps allow both modes: direct keeps what reverse mode needs of every step,
       checkpoint about the root of that and computes the rest anew; auto is direct up to DIRECT_STEPS steps; forward is
-      forward mode alone for open trees, and with loops from LONG_RUN steps on, several times quicker there on a CPU
-      (`jax.jacfwd` by few parameters), and where times or `dt` are traced; direct for others. Adaptive steps: direct
-      (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
+      forward mode alone for trees without constraints, and with gears or loops from LONG_RUN steps on, several times
+      quicker there on a CPU (`jax.jacfwd` by few parameters), and where times or `dt` are traced; direct for others.
+      Adaptive steps: direct (both modes, slow), checkpoint (reverse mode; auto), forward. Or a diffrax adjoint.
     - `audit`: carry the account and compute energies, residuals and reactions.
     - `throw`: raise `SimulationError` for a failed run (where it can be seen: not under a transformation). With False
       the trajectory has a status, and NaN after the failure.
@@ -288,12 +288,16 @@ def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
 def _has_forward_kernel(
     program: Program, values: Values, formulation: AbsoluteFormulation | TreeFormulation | None
 ) -> bool:
-    """Whether fixed steps and their derivatives forwards are one kernel: of open trees, and of loops in long runs."""
-    if program.adaptive or program.adjoint != "forward" or formulation is None or is_off("forward_kernel"):
+    """Whether fixed steps and their derivatives forwards are one kernel: of trees that nothing beside them constrains,
+    and in long runs of those that gears or loops do."""
+    if program.adaptive or program.adjoint != "forward" or is_off("forward_kernel"):
         return False
+    if not isinstance(formulation, TreeFormulation):
+        return False
+    if isinstance(formulation.dae, OpenTree | TreeWithComponents):
+        return True
     steps = len(values.times) if program.steps is None else program.steps
-    has_loops = isinstance(formulation, TreeFormulation) and isinstance(formulation.dae, TreeWithLoops)
-    return is_open(formulation) or (has_loops and steps >= LONG_RUN)
+    return steps >= LONG_RUN and isinstance(formulation.dae, TreeWithGears | AbstractTreeWithLoops)
 
 
 def steps_of(

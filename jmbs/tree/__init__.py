@@ -8,14 +8,19 @@ from jmbs.tree.reactions import Seen, efforts_at, seen
 from jmbs.tree.recognise import Recognised, recognise
 from jmbs.tree.tree_dae import TreeDAE
 from jmbs.tree.tree_of import driven_by, tree_dae
-from jmbs.tree.tree_with_loops import TreeWithLoops
+from jmbs.tree.tree_with_components import TreeWithComponents
+from jmbs.tree.tree_with_gears import TreeWithGears
+from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops
 
 __all__ = [
+    "AbstractTreeWithLoops",
     "Layout",
     "OpenTree",
     "Recognised",
     "Seen",
     "TreeDAE",
+    "TreeWithComponents",
+    "TreeWithGears",
     "TreeWithLoops",
     "driven_by",
     "efforts_at",

@@ -10,6 +10,7 @@ The rows are *condensed*: of the six of a loop joint those along its tangent are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from jmbs.tree.couplings import (
     Geometry,
     Others,
     all_rows,
-    geometry_with_change,
+    geometry_of,
     given_forces,
     others,
     power_of,
@@ -45,28 +46,25 @@ class Matrices(NamedTuple):
 
 
 def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
-    """The rates of a tree on which other components and constraints act."""
+    """The rates of a tree that other components act on and constraints bind."""
     layout, v = dae.layout, y[-1][0]
     forces, production, known = dae.simple_forces(t, v)
-    geometry, push = geometry_with_change(dae, y)
+    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
     o = others(dae, t, geometry)
     forces, loads = given_forces(dae, o, forces)
     dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)
-    kept, work = -o.flow[layout.kept_slots], jnp.zeros((), dae.dtype)
-    multipliers = None
-    if push is not None:
-        drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
-        drift = drift + dae.reference.transport(o.efforts, all_rows(dae, o.rows))[layout.other_rows]
-        drift = drift if stabilisation is None else drift + stabilisation
-        inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
-        matrices = constraint_matrices(dae, t, y, geometry, push)
-        splits = [loop.split for loop in geometry.loops]
-        change = -condensed(layout, splits, drift)
-        solve = multiplier_solver(dae, geometry, matrices, inverse_mass)
-        _, multipliers = solve(-o.flow[layout.free_slots], change)
-        dv = dv - inverse_mass(multipliers @ matrices.J)
-        kept = kept - multipliers @ matrices.kept
-        work = -(multipliers @ condensed(layout, splits, o.rows))
+    kept = -o.flow[layout.kept_slots]
+    drift = _drift(dae, t, o, push(dae.lift(y, dae.velocity(v, dv, production, kept))))
+    drift = drift + dae.reference.transport(o.efforts, all_rows(dae, o.rows))[layout.other_rows]
+    drift = drift if stabilisation is None else drift + stabilisation
+    inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
+    matrices = constraint_matrices(dae, t, y, geometry, push)
+    splits = [loop.split for loop in geometry.loops]
+    solve = multiplier_solver(dae, geometry, matrices, inverse_mass)
+    _, multipliers = solve(-o.flow[layout.free_slots], -condensed(layout, splits, drift))
+    dv = dv - inverse_mass(multipliers @ matrices.J)
+    kept = kept - multipliers @ matrices.kept
+    work = -(multipliers @ condensed(layout, splits, o.rows))
     power = power_of(dae, o, production, known, work, general_multipliers(dae, multipliers))
     return TreeRates(dae.velocity(v, dv, production, kept), power, dv)
 

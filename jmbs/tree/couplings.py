@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Power, Structure
-from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
+from jmbs.jaxext import entries_at, evaluated_once, sums_at, sums_of_parts, with_entries
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
 from jmbs.rigid_body import TreeMotion
@@ -61,6 +61,19 @@ def geometry_of(dae: TreeDAE, y: Own, motion: TreeMotion | None = None) -> Geome
     return Geometry(x, twist, stored, structure, loops, known)
 
 
+def moving_with(dae: TreeDAE, y: Own, rates: list[Float[Array, "n k"]], motion: TreeMotion | None = None) -> Geometry:
+    """The geometry of a tree that loop joints alone constrain, if anything does, without their rows.
+
+    **Arguments:** `rates` of these joints, by group; `motion` of the bodies, where it is at hand.
+    """
+    reference, layout = dae.reference, dae.layout
+    x, twist = dae.expanded(y, motion)
+    stored, known = stored_with(dae, x, twist, y[-1][0]), known_efforts(dae, y[-1][0], rates)
+    closing = {group.constraint.batch for group in layout.loops}
+    structure = reference.structures(x, [i for i in layout.others if i not in closing])
+    return Geometry(x, twist, stored, structure, (), known)
+
+
 def geometry_with_change(dae: TreeDAE, y: Own) -> tuple[Geometry, Callable[[Own], Geometry] | None]:
     """The geometry, and how it changes with the tree's state: None where no rows beyond the tree ask for that."""
     if not dae.layout.other_rows.size:
@@ -78,6 +91,42 @@ def stored_with(
     stored = dae.reference.stored_efforts(x, dae.layout.others)
     stored = with_entries(stored, dae.layout.body_slots.ravel(), twist.ravel())
     return stored if dae.layout.rotors is None else dae.layout.rotors.efforts(stored, v)
+
+
+class Acting(NamedTuple):
+    """What other components do to a tree, multipliers left out.
+
+    **Arguments:** generalised `forces`, simple ones among them; `loads`: wrenches on bodies, in their axes; `efforts`
+    at the rates of loop joints; entropy `production` of known friction; `kept`: rates of the blocks that stay; `power`.
+    """
+
+    forces: Float[Array, " n_v"]
+    loads: Float[Array, "bodies 6"]
+    efforts: Float[Array, " k"]
+    production: Float[Array, " n"]
+    kept: Float[Array, " kept"]
+    power: Power
+
+
+def acting(dae: TreeDAE, t, y: Own, rates: list[Float[Array, "n k"]]) -> Acting:
+    """See `Acting`; `rates` of loop joints by group, see `moving_with`.
+
+    It is evaluated once: all of it depends on all motion, and in a kernel that computes directions too the compiler
+    would otherwise evaluate that motion anew for each number.
+    """
+
+    def at(t: Array, y: Own, rates: list[Array]) -> Acting:
+        layout = dae.layout
+        simple, production, known = dae.simple_forces(t, y[-1][0])
+        o = others(dae, t, moving_with(dae, y, rates))
+        forces, loads = direct_forces(dae, o, simple)
+        none = jnp.zeros(dae.reference.plan.n_rows, dae.dtype)
+        power = power_of(dae, o, production, known, jnp.zeros((), dae.dtype), none)
+        at_loops = [entries_at(o.flow, group.rates).ravel() for group in layout.loops]
+        efforts = jnp.concatenate([jnp.zeros(0, dae.dtype), *at_loops])
+        return Acting(forces, loads, efforts, production, -entries_at(o.flow, layout.kept_slots), power)
+
+    return evaluated_once(at, jnp.asarray(t, dae.dtype), y, rates)
 
 
 def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Others:

@@ -24,7 +24,13 @@ class OpenTree(TreeDAE):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`; there are no rows to stabilise."""
         del stabilisation
-        return rates_of_tree(self, t, y, lambda dv: (dv, jnp.zeros((), self.dtype)))
+
+        def free(forces: Array) -> tuple[Array, Array]:
+            tree, elements = self.layout.tree, self.elements(y)
+            dv = forward_dynamics(tree, self.links, elements, y[-1][0], forces, None, self.forward_only)
+            return dv, jnp.zeros((), self.dtype)
+
+        return rates_of_tree(self, t, y, free)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], None]:
         """See `TreeDAE`."""
@@ -40,16 +46,15 @@ class OpenTree(TreeDAE):
         return y
 
 
-def rates_of_tree(dae: TreeDAE, t, y: Own, constrained: Callable[[Array], tuple[Array, Array]]) -> TreeRates:
+def rates_of_tree(dae: TreeDAE, t, y: Own, accelerations: Callable[[Array], tuple[Array, Array]]) -> TreeRates:
     """The rates of a tree whose bodies and joints nothing but simple forces act on.
 
-    **Arguments:** `constrained`: a function of the rates of velocities without constraints beyond the tree for those
-    with them, and for the power of their multipliers, W.
+    **Arguments:** `accelerations`: a function of generalised forces for the rates of velocities, and for the power of
+    multipliers, W.
     """
     layout, v = dae.layout, y[-1][0]
     forces, production, (supplied, dissipated) = dae.own_forces(jnp.asarray(t, dae.dtype), y)
-    free = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, None, dae.forward_only)
-    dv, work = constrained(free)
+    dv, work = accelerations(forces)
     velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))
     whole = entries_at(production, layout.production_source)
     return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv)

@@ -30,9 +30,8 @@ from jmbs.tree.couplings import (
     geometry_of,
     geometry_with_change,
     given_forces,
-    known_efforts,
+    moving_with,
     others,
-    stored_with,
 )
 from jmbs.tree.links import frames
 from jmbs.tree.open_tree import OpenTree
@@ -62,10 +61,8 @@ def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array,
             free = others(dae, t, geometry).free
         return geometry.x, effort_parts(dae, t, geometry, free)
     motion = dae.motion(y)
-    x, twist = dae.expanded(y, motion)
-    known = known_efforts(dae, y[-1][0], by_group(dae, seen_residuals(dae, y, motion).rates))
-    geometry = Geometry(x, twist, stored_with(dae, x, twist, y[-1][0]), dae.reference.structures(x), (), known)
-    return x, effort_parts(dae, t, geometry, free)
+    geometry = moving_with(dae, y, by_group(dae, seen_residuals(dae, y, motion).rates), motion)
+    return geometry.x, effort_parts(dae, t, geometry, free)
 
 
 def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:

@@ -11,6 +11,7 @@ from jmbs.tree.links import frames, links_of, splits_of
 from jmbs.tree.open_tree import OpenTree
 from jmbs.tree.tree_dae import TreeDAE, simple_drives
 from jmbs.tree.tree_with_components import TreeWithComponents
+from jmbs.tree.tree_with_constraints import TreeWithConstraints
 from jmbs.tree.tree_with_gears import TreeWithGears
 from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops, TreeWithLoopsAndComponents
 
@@ -37,13 +38,12 @@ def driven_by(dae: TreeDAE, reference: ReferenceDAE) -> TreeDAE:
 
 def _without_loops(
     reference: ReferenceDAE, layout: Layout
-) -> type[OpenTree] | type[TreeWithGears] | type[TreeWithComponents]:
+) -> type[OpenTree] | type[TreeWithGears] | type[TreeWithComponents] | type[TreeWithConstraints]:
     """Also for loops where other constraints are beside them."""
-    if not _simply_driven(reference, layout):
-        return TreeWithComponents
-    if layout.gears_alone is not None:
-        return TreeWithGears
-    return OpenTree if layout.only_springs and not layout.other_rows.size else TreeWithComponents
+    simple = _simply_driven(reference, layout)
+    if layout.other_rows.size:
+        return TreeWithGears if simple and layout.gears_alone is not None else TreeWithConstraints
+    return OpenTree if simple and layout.only_springs else TreeWithComponents
 
 
 def _with_loops(reference: ReferenceDAE, layout: Layout) -> type[TreeWithLoops] | type[TreeWithLoopsAndComponents]:

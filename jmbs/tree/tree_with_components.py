@@ -1,23 +1,24 @@
-"""Trees with anything beside them: components that act on bodies or joints, and constraints of any kind."""
+"""Trees on which other components act, and which nothing beside the tree constrains."""
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.rigid_body import TreeMotion
-from jmbs.tree.constrained_rates import coupled_rates
-from jmbs.tree.couplings import all_forces, row_residuals
-from jmbs.tree.projection import coupled_projection
+from jmbs.rigid_body import TreeMotion, forward_dynamics
+from jmbs.tree.couplings import acting, all_forces, row_residuals
 from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
 class TreeWithComponents(TreeDAE):
-    """The general case; see the module."""
+    """Springs between points, loads, motors, whatever acts on bodies or joints and has states of its own."""
 
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
-        """See `TreeDAE`."""
-        return coupled_rates(self, jnp.asarray(t, self.dtype), y, stabilisation)
+        """See `TreeDAE`; there are no rows to stabilise."""
+        del stabilisation
+        given, v = acting(self, t, y, []), y[-1][0]
+        tree, elements = self.layout.tree, self.elements(y)
+        dv = forward_dynamics(tree, self.links, elements, v, given.forces, given.loads, self.forward_only)
+        return TreeRates(self.velocity(v, dv, given.production, given.kept), given.power, dv)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
         """See `TreeDAE`."""
@@ -29,4 +30,5 @@ class TreeWithComponents(TreeDAE):
 
     def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
-        return coupled_projection(self, t, y)
+        del t
+        return y

@@ -1,9 +1,6 @@
 """Trees whose joints gears bind, and on which nothing else acts but simple forces: constant rows between velocities.
 
-    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
-
-Everything is composed of forward dynamics, of the tree without weight and motion for the response to `mu`, so its
-derivatives and batches are those of the tree.
+M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
 """
 
 from __future__ import annotations
@@ -15,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import total
+from jmbs.constraints import BindingRows, bound_dynamics, bound_impulse
 from jmbs.jaxext import entries_at
 from jmbs.library.mechanics import Gear, JointRelation
-from jmbs.linear import saddle_solver
-from jmbs.rigid_body import TreeMotion, forward_dynamics
+from jmbs.rigid_body import TreeMotion
 from jmbs.tree.couplings import all_forces, row_residuals
 from jmbs.tree.friction import no_production
 from jmbs.tree.gear_rows import GearRows
@@ -33,12 +31,14 @@ class TreeWithGears(TreeDAE):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`."""
 
-        def constrained(dv: Float[Array, " n_v"]) -> tuple[Array, Array]:
-            wanted = _rows(self, dv) + (0.0 if stabilisation is None else stabilisation)
-            change, multipliers = _response(self, y)(wanted)
-            return dv + change, -(multipliers @ _rows(self, y[-1][0]))
+        def bound(forces: Float[Array, " n_v"]) -> tuple[Array, Array]:
+            tree, elements, v = self.layout.tree, self.elements(y), y[-1][0]
+            violation = _rows(self, v)
+            rows = BindingRows(_matrix(self), jnp.zeros_like(violation) if stabilisation is None else stabilisation)
+            dv, multipliers = bound_dynamics(tree, self.links, elements, v, forces, rows, self.forward_only)
+            return dv, -total(multipliers * violation)
 
-        return rates_of_tree(self, t, y, constrained)
+        return rates_of_tree(self, t, y, bound)
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
         """See `TreeDAE`."""
@@ -51,8 +51,12 @@ class TreeWithGears(TreeDAE):
     def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`; one step, since gears bind coordinates as they bind velocities."""
         del t
-        response = _response(self, y)
-        step, change = (response(rows)[0] for rows in (_gaps(self, y), _rows(self, y[-1][0])))
+        tree, elements, J = self.layout.tree, self.elements(y), _matrix(self)
+
+        def corrected(violation: Float[Array, " m"]) -> Float[Array, " n_v"]:
+            return bound_impulse(tree, self.links, elements, BindingRows(J, violation), self.forward_only)
+
+        step, change = jax.vmap(corrected)(jnp.stack([_gaps(self, y), _rows(self, y[-1][0])]))
         nothing = jnp.zeros(len(self.layout.kept_slots), self.dtype)
         return self.retract(y, self.velocity(step, change, no_production(self.layout.friction, self.dtype), nothing))
 
@@ -86,18 +90,7 @@ def _gaps(dae: TreeDAE, y: Own) -> Float[Array, " m"]:
     return _of_ends(dae, [entries_at(q, own) for own in gears.coordinates], _gap)
 
 
-def _response(dae: TreeDAE, y: Own) -> Callable[[Float[Array, " m"]], tuple[Float[Array, " n_v"], Float[Array, " m"]]]:
-    """A function of rates of the rows for the change of velocities, nearest in the mass metric, that annuls them, and
-    for its multipliers."""
-    tree, gears, q = dae.layout.tree, _gear_rows(dae), dae.elements(y)
-    still, links = jnp.zeros(tree.n_velocities, dae.dtype), dae.links.weightless
-    column = jax.vmap(lambda force: forward_dynamics(tree, links, q, still, force))
-    units = [jnp.asarray(np.eye(tree.n_velocities)[own], dae.dtype) for own in gears.velocities]
-    columns = column(_of_ends(dae, units, _rate))
-    solve = saddle_solver(jax.vmap(lambda v: _rows(dae, v))(columns), jnp.zeros((len(columns), 0), dae.dtype))
-
-    def response(rates: Array) -> tuple[Array, Array]:
-        _, multipliers = solve(jnp.zeros(0, dae.dtype), -rates)
-        return -(multipliers @ columns), multipliers
-
-    return response
+def _matrix(dae: TreeDAE) -> Float[Array, "m n_v"]:
+    """`J`."""
+    units = [jnp.asarray(np.eye(dae.layout.tree.n_velocities)[own], dae.dtype) for own in _gear_rows(dae).velocities]
+    return _of_ends(dae, units, _rate)

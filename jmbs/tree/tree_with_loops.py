@@ -1,6 +1,6 @@
 """Trees that loop joints alone constrain, see `Layout.only_loops`; with or without other components that act on them.
 
-Rates and projections are those that `tree_with_components.py` has for any constraints; where nothing else is beside
+Rates and projections are those that `tree_with_constraints.py` has for any constraints; where nothing else is beside
 the tree, they need no reference semantics.
 """
 
@@ -33,8 +33,7 @@ from jmbs.ephs import Power
 from jmbs.jaxext import entries_at
 from jmbs.lie import along_batches
 from jmbs.rigid_body import TreeMotion, body_motions, frame_of, motion_of
-from jmbs.tree.constrained_rates import general_multipliers
-from jmbs.tree.couplings import all_forces, direct_forces, geometry_of, others, power_of
+from jmbs.tree.couplings import acting, all_forces, moving_with
 from jmbs.tree.friction import friction_forces, no_production
 from jmbs.tree.links import members
 from jmbs.tree.loops_alone import LoopsAlone
@@ -117,22 +116,22 @@ class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
 
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`."""
-        layout, v, t = self.layout, y[-1][0], jnp.asarray(t, self.dtype)
-        forces, production, known = self.simple_forces(t, v)
-        o = others(self, t, geometry_of(self, y))
-        forces, loads = direct_forces(self, o, forces)
-        _, rows = loop_rates_and_rows(self, y, v)
-        efforts = jnp.concatenate([o.flow[group.rates].ravel() for group in layout.loops])
-        closure = LoopInputs(self.loop_joints, efforts, _drift(rows, stabilisation))
+        v = y[-1][0]
+        rates, rows = loop_rates_and_rows(self, y, v)
+        given = acting(self, t, y, by_group(self, rates))
+        closure = LoopInputs(self.loop_joints, given.efforts, _drift(rows, stabilisation))
+        tree, elements = _constrained_tree(self), self.elements(y)
         dv, multipliers = constrained_dynamics(
-            _constrained_tree(self), self.links, self.elements(y), v, forces, closure, loads
+            tree, self.links, elements, v, given.forces, closure, given.loads, self.forward_only
         )
-        power = power_of(self, o, production, known, -total(multipliers * rows), general_multipliers(self, None))
-        return TreeRates(self.velocity(v, dv, production, -o.flow[layout.kept_slots]), power, dv)
+        power = given.power._replace(constraint=-total(multipliers * rows))
+        return TreeRates(self.velocity(v, dv, given.production, given.kept), power, dv)
 
     def kept(self, y: Own) -> Callable[[Array, Array], Array]:
         """See `AbstractTreeWithLoops`."""
-        geometry, free = geometry_of(self, y), jnp.zeros(len(self.layout.free_slots), self.dtype)
+        free = jnp.zeros(len(self.layout.free_slots), self.dtype)
+        nothing = [jnp.zeros(group.rates.shape, self.dtype) for group in self.layout.loops]
+        geometry = moving_with(self, y, nothing)
         still = jnp.zeros_like(geometry.stored)
         return lambda step, rates: kept_motion(self, geometry, step, by_group(self, rates), free, still)
 

@@ -94,6 +94,24 @@ def test_forward_derivatives_in_one_kernel_in_every_transformation():
 
 
 @pytest.mark.slow
+def test_forward_derivatives_of_a_batch_by_what_its_members_share():
+    """Members have accelerations of their own, and one parameter together."""
+    model = pendulum()
+    mass = next(name for name in model.parameters() if name.endswith("mass"))
+    value, options = model.parameters()[mass]["value"], {"ts": TIMES, "dt": 0.004, "solver": "rk4", "audit": False}
+
+    def runs(adjoint):
+        def of_member(factor, gravity):
+            changed = model.with_parameters({mass: value * factor, "gravity": gravity})
+            return jmbs.simulate(changed, throw=False, adjoint=adjoint, **options).q["hinge"]
+
+        gravities = jnp.asarray([[0.0, 0.0, -9.81], [0.0, 0.0, -1.62]])
+        return jax.jit(jax.jacfwd(lambda factor: jax.vmap(of_member, (None, 0))(factor, gravities)))(jnp.asarray(1.2))
+
+    np.testing.assert_allclose(runs("forward"), runs("direct"), rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["slider_crank", "spherical_double_pendulum", "panda_arm"])
 def test_forward_jacobians_of_mechanisms_are_the_direct_ones(config: str, monkeypatch):
     """By parameters of several kinds, through the assembly; loops as in long runs."""

@@ -1,6 +1,9 @@
-"""Springs of the tree's joints, which need no reference semantics, against the general equations, which ask it."""
+"""Springs of the tree's joints, which need no reference semantics, against the general equations, which ask it; and
+forward Jacobians with springs and other components."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -11,12 +14,12 @@ from jaxtyping import Array
 from quick import quick_jit
 
 import jmbs
+from jmbs.library.mechanics import TableSpec
 from jmbs.simulation.formulation import formulation_of
-from jmbs.tree import OpenTree, TreeWithLoops
+from jmbs.tree import OpenTree, TreeWithComponents, TreeWithGears, TreeWithLoops
 from jmbs.tree.couplings import all_forces
 from jmbs.tree.reactions import seen
-from jmbs.tree.tree_with_components import TreeWithComponents
-from jmbs.tree.tree_with_gears import TreeWithGears
+from jmbs.tree.tree_with_constraints import TreeWithConstraints
 
 GRAVITY = (0.0, 0.0, -9.81)
 INERTIA = {"inertia": [0.02, 0.03, 0.015]}
@@ -94,7 +97,8 @@ def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
         formulation = formulation_of(model)
         own, y = formulation.dae, formulation.start(state)
         assert isinstance(own, kind) and own.layout.springs
-        general = TreeWithComponents(own.reference, own.links, own.splits, own.layout, False)
+        other = TreeWithConstraints if own.layout.other_rows.size else TreeWithComponents
+        general = other(own.reference, own.links, own.splits, own.layout, False)
         forces, loads = own.forces(0.0, y)
         loads = jnp.zeros((len(own.layout.body_slots), 6)) if loads is None else loads
         rates = [dae.rates(0.0, y) for dae in (own, general)]
@@ -109,10 +113,34 @@ def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+def tied() -> jmbs.Mechanism:
+    """The arm with a spring and damper between two points, a load of a table, a user's force, and a store of heat."""
+    m = arm()
+    m.add_spring_damper("tie", "ground", "wrist", [0.5, 0.0, 0.3], [0.0, 0.0, 0.1], stiffness=20.0, damping=0.3)
+    m.add_load("wind", "elbow", force=TableSpec([0.0, 0.1], [[0.0, 0.0, 0.0], [0.0, 2.0, 1.0]]))
+    m.add_force("drag", "finger", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity) - 0.0 * pose[0, 0] * t)
+    m.add_store("bearing", 50.0)
+    more = {"friction": {"viscous": 0.2, "heats": "bearing", "temperature_coefficient": 0.01}}
+    m.joints["wrist_joint"] = dataclasses.replace(m.joints["wrist_joint"], **more)
+    return m
+
+
+ARM = ("shoulder_joint/spring/stiffness", "shoulder_joint/spring/rest", "elbow_joint/spring/stiffness")
+JACOBIANS = {
+    "arm": (arm, OpenTree, ARM),
+    "tied": (tied, TreeWithComponents, ("tie/stiffness", "wrist_joint/friction/viscous", "elbow/mass", *ARM)),
+    "wheels": (wheels, TreeWithGears, ("mesh/ratio", "input/mass", "input_shaft/spring/stiffness")),
+}
+
+
 @pytest.mark.slow
-def test_forward_jacobians_by_springs_are_the_direct_ones():
-    model = jmbs.compile(arm())
-    names = ("shoulder_joint/spring/stiffness", "shoulder_joint/spring/rest", "elbow_joint/spring/stiffness")
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_forward_jacobians_are_the_direct_ones(name, monkeypatch):
+    """With gears as in long runs."""
+    monkeypatch.setattr("jmbs.simulation.integrate.LONG_RUN", 1)
+    make, kind, names = JACOBIANS[name]
+    model = jmbs.compile(make())
+    assert isinstance(formulation_of(model).dae, kind)
     values = {name: jnp.asarray(model.parameters()[name]["value"]) for name in names}
 
     def outputs(adjoint):

@@ -1,0 +1,90 @@
+"""Trees that gears bind, by their own equations and by those of any constraint: values, slopes, gradients, batches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick import quick_jit
+
+import jmbs
+from jmbs.simulation.formulation import formulation_of
+from jmbs.tree import TreeWithGears, tree_dae
+from jmbs.tree.constrained_rates import coupled_rates
+from jmbs.tree.projection import coupled_projection
+
+CHANGED = ("mass", "inertia", "ratio", "coefficients", "child_frame/position", "stiffness", "viscous")
+MEMBERS = 2
+
+
+def geared() -> jmbs.Mechanism:
+    """An arm of three hinges on a spring and a slide beside it; a gear, a relation of three, and both once more."""
+    m = jmbs.Mechanism("geared", gravity=(0.0, 0.0, -9.81))
+    front, back = {"position": [0.3, 0.0, 0.1]}, {"position": [-0.2, 0.0, 0.0]}
+    parent = "ground"
+    for i in (1, 2, 3):
+        m.add_body(f"link{i}", mass=1.0 / i, inertia=[0.02, 0.03, 0.01])
+        more = {"spring": {"stiffness": 4.0}} if i == 1 else {"friction": {"viscous": 0.1}}
+        m.add_joint(f"hinge{i}", "revolute", parent, f"link{i}", front, back, axis=[0.0, 1.0, 0.1 * i], **more)
+        parent = f"link{i}"
+    m.add_body("rack", mass=0.7, inertia=[0.01, 0.01, 0.01])
+    m.add_joint("slide", "prismatic", "ground", "rack", axis=[0.0, 0.0, 1.0])
+    for again in ("", "_again"):
+        m.add_constraint(f"pinion{again}", "gear", joint="slide", driver="hinge1", ratio=0.2)
+        joints = {"hinge1": [1.0], "hinge2": [-0.5], "hinge3": [2.0]}
+        m.add_constraint(f"differential{again}", "gear", joints=joints)
+    return m
+
+
+@pytest.mark.slow
+def test_rates_and_projections_are_those_of_the_general_equations():
+    """Beside the constraints too; rows that say the same twice."""
+    rng = np.random.default_rng(0)
+    model = jmbs.compile(geared())
+    layout = model.tree
+    entries = {p: jnp.asarray(e["value"]) for p, e in model.parameters().items() if p.endswith(CHANGED)}
+    assert any(p.endswith("ratio") for p in entries) and any(p.endswith("coefficients") for p in entries)
+    # What rows say twice must change as one.
+    line = {p: jnp.asarray(rng.normal(size=np.shape(x))) for p, x in entries.items() if "_again" not in p}
+    line |= {p: line[p.replace("_again", "")] for p in entries if "_again" in p}
+    formulation = formulation_of(model)
+    assert isinstance(formulation.dae, TreeWithGears)
+    y = formulation.start(model.initial_state())
+    steps = jnp.asarray(rng.normal(size=(MEMBERS, layout.n)))
+    along = jnp.asarray(rng.normal(size=(MEMBERS, layout.n)))
+
+    def values(entries, step, own: bool, forward_only: bool):
+        dae = tree_dae(model.with_parameters(entries).dae, layout)
+        dae = dataclasses.replace(dae, forward_only=forward_only)
+        # On the constraints, with which the redundant rows are consistent.
+        moved = dae.projected(0.0, dae.retract(y, step))
+        off = dae.retract(moved, 0.01 * step)
+        rates = dae.rates(0.0, moved) if own else coupled_rates(dae, jnp.zeros(()), moved, None)
+        back = dae.projected(0.0, off) if own else coupled_projection(dae, 0.0, off)
+        return jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves((rates, back))])
+
+    def slopes(own: bool, forward_only: bool = False):
+        def of_member(step, direction):
+            function = lambda entries, step: values(entries, step, own, forward_only)  # noqa: E731
+            return jax.jvp(function, (entries, step), (line, direction))
+
+        return of_member
+
+    def gradient(step, direction):
+        value, slope = slopes(True)(step, direction)
+        weights = jnp.cos(jnp.arange(len(value)))
+        by_entries, by_step = jax.grad(lambda e, s: weights @ values(e, s, True, False), argnums=(0, 1))(entries, step)
+        pairs = zip(jax.tree.leaves((by_entries, by_step)), jax.tree.leaves((line, direction)), strict=True)
+        return weights @ slope, sum(jnp.vdot(a, b) for a, b in pairs)
+
+    wanted = quick_jit(lambda *x: jax.lax.map(lambda x: slopes(False)(*x), x))(steps, along)
+    for forward_only in (False, True):
+        found = quick_jit(jax.vmap(slopes(True, forward_only)))(steps, along)
+        for a, b in zip(found, wanted, strict=True):
+            assert np.all(np.isfinite(b))
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-8 * np.max(np.abs(b)))
+    forwards, backwards = quick_jit(jax.vmap(gradient))(steps, along)
+    np.testing.assert_allclose(backwards, forwards, rtol=1e-9)
