@@ -50,8 +50,8 @@ from jmbs.solvers import (
 from jmbs.tree import AbstractTreeWithLoops, OpenTree, TreeWithComponents, TreeWithGears
 
 LONG_RUN = 5000
-"""Fixed steps from which a run with gears or loops and its derivative are worth a kernel, which takes half a minute more
-to compile (`docs/decisions/forward_jacobian.md`)."""
+"""Fixed steps from which a run with gears or loops and its derivative are worth a kernel, which takes half a minute
+more to compile (`docs/decisions/forward_jacobian.md`)."""
 KINDS: dict[str, Kind] = {"none": "lax", "forward": "lax", "direct": "bounded", "checkpoint": "checkpointed"}
 """Of loops over adaptive steps, by what derivatives go through."""
 

@@ -108,17 +108,14 @@ class Acting(NamedTuple):
     power: Power
 
 
-def acting(dae: TreeDAE, t, y: Own, rates: list[Float[Array, "n k"]]) -> Acting:
-    """See `Acting`; `rates` of loop joints by group, see `moving_with`.
+def acting(dae: TreeDAE, t, y: Own) -> Acting:
+    """See `Acting`. It is evaluated once: all of it depends on all motion, and in a kernel that computes directions too
+    the compiler would otherwise evaluate that motion anew for each number."""
 
-    It is evaluated once: all of it depends on all motion, and in a kernel that computes directions too the compiler
-    would otherwise evaluate that motion anew for each number.
-    """
-
-    def at(t: Array, y: Own, rates: list[Array]) -> Acting:
+    def at(t: Array, y: Own) -> Acting:
         layout = dae.layout
         simple, production, known = dae.simple_forces(t, y[-1][0])
-        o = others(dae, t, moving_with(dae, y, rates))
+        o = others(dae, t, geometry_of(dae, y))
         forces, loads = direct_forces(dae, o, simple)
         none = jnp.zeros(dae.reference.plan.n_rows, dae.dtype)
         power = power_of(dae, o, production, known, jnp.zeros((), dae.dtype), none)
@@ -126,7 +123,7 @@ def acting(dae: TreeDAE, t, y: Own, rates: list[Float[Array, "n k"]]) -> Acting:
         efforts = jnp.concatenate([jnp.zeros(0, dae.dtype), *at_loops])
         return Acting(forces, loads, efforts, production, -entries_at(o.flow, layout.kept_slots), power)
 
-    return evaluated_once(at, jnp.asarray(t, dae.dtype), y, rates)
+    return evaluated_once(at, jnp.asarray(t, dae.dtype), y)
 
 
 def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Others:

@@ -15,7 +15,7 @@ class TreeWithComponents(TreeDAE):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`; there are no rows to stabilise."""
         del stabilisation
-        given, v = acting(self, t, y, []), y[-1][0]
+        given, v = acting(self, t, y), y[-1][0]
         tree, elements = self.layout.tree, self.elements(y)
         dv = forward_dynamics(tree, self.links, elements, v, given.forces, given.loads, self.forward_only)
         return TreeRates(self.velocity(v, dv, given.production, given.kept), given.power, dv)

@@ -116,9 +116,8 @@ class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
 
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`."""
-        v = y[-1][0]
-        rates, rows = loop_rates_and_rows(self, y, v)
-        given = acting(self, t, y, by_group(self, rates))
+        given, v = acting(self, t, y), y[-1][0]
+        _, rows = loop_rates_and_rows(self, y, v)
         closure = LoopInputs(self.loop_joints, given.efforts, _drift(rows, stabilisation))
         tree, elements = _constrained_tree(self), self.elements(y)
         dv, multipliers = constrained_dynamics(
