@@ -24,6 +24,7 @@ from jmbs.rigid_body import (
     Inputs,
     Links,
     Tree,
+    TreeMotion,
     articulated_factor,
     articulated_solve,
     forces_change,
@@ -38,6 +39,7 @@ from jmbs.rigid_body import (
     turned_inertias,
     velocity_change,
 )
+from jmbs.spatial import Symmetric
 
 
 class BindingRows(NamedTuple):
@@ -78,7 +80,7 @@ def bound_impulse(
 
 def _equations(tree: Tree, free: Callable, change: Callable) -> Equations:
     """**Arguments:** functions `free(tree, inputs)` for the rates that there were without the rows and the factorised
-    mass matrix, `change(tree, inputs, rates, changes)` for how the forces change that the tree needs beyond its own."""
+    mass matrix, `change(tree, inputs, dv, changes)` for the `Change` of forces where rates `dv` are held."""
     return Equations(
         tree,
         functools.partial(_residual, tree),
@@ -92,18 +94,24 @@ def _equations(tree: Tree, free: Callable, change: Callable) -> Equations:
 
 def _at_rest(tree: Tree, inputs: Inputs) -> tuple[Array, Factor]:
     """Rates without motion, weight and forces, which are zero."""
-    kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True)
-    return jnp.zeros_like(inputs.v), articulated_factor(tree, inputs.links, kin, turned_inertias(inputs.links, kin))
+    return jnp.zeros_like(inputs.v), _factor(tree, inputs)
 
 
-def _forces_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Array:
-    return forces_change(tree, inputs, dv, changes, motion_change(tree, inputs, dv, changes, local=True))[0]
+Change = tuple[Array, TreeMotion, Symmetric]
+"""Of forces or of a residual; and the motion, and inertias in world axes, for the solve that follows."""
 
 
-def _momenta_change(tree: Tree, inputs: Inputs, v: Array, changes: Changes) -> Array:
-    """The same without motion, weight and forces."""
-    v = v + jnp.zeros_like(inputs.v)  # With the batch axis that all inputs have.
-    return momenta_change(tree, inputs, v, changes, velocity_change(tree, inputs, v, changes))[0]
+def _forces_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Change:
+    change = motion_change(tree, inputs, dv, changes, local=True)
+    forces, inertia = forces_change(tree, inputs, dv, changes, change)
+    return forces, change.kin, inertia
+
+
+def _momenta_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Change:
+    """The same without motion, weight and forces: of momenta at velocities `dv`."""
+    change = velocity_change(tree, inputs, dv, changes)
+    momenta, inertia = momenta_change(tree, inputs, dv, changes, change)
+    return momenta, change.kin, inertia
 
 
 def _residual(tree: Tree, inputs: Inputs, x: Array) -> Array:
@@ -125,43 +133,52 @@ def _value_and_change(
     a, factor = free(tree, inputs)
     solver = _solver(tree, factor, inputs)
     x = solver(a, -inputs.closure.drift)
-    forces, rows = _parts(tree, -_residual_change(tree, change, inputs, x, changes))
+    forces, rows = _parts(tree, -_residual_change(tree, change, inputs, x, changes)[0])
     return x, solver(articulated_solve(tree, factor, forces), rows)
 
 
 def _solve(tree: Tree, inputs: Inputs, _: Array, rhs: Array) -> Array:
-    kin, (forces, rows) = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True), _parts(tree, rhs)
-    factor = articulated_factor(tree, inputs.links, kin, turned_inertias(inputs.links, kin))
-    return _solver(tree, factor, inputs)(articulated_solve(tree, factor, forces), rows)
+    return _solved(tree, _factor(tree, inputs), inputs, rhs)
 
 
 def _push(tree: Tree, change: Callable, inputs: Inputs, x: Array, rhs: Array, changes: Changes) -> Array:
-    return _solve(tree, inputs, x, rhs - _residual_change(tree, change, inputs, x, changes))
+    residual, kin, inertia = _residual_change(tree, change, inputs, x, changes)
+    return _solved(tree, articulated_factor(tree, inputs.links, kin, inertia), inputs, rhs - residual)
 
 
-def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, changes: Changes) -> Array:
+def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, changes: Changes) -> Change:
     """How the residual changes with the inputs where rates and multipliers `x` are held."""
     dv, multipliers = _parts(tree, x)
-    forces = change(tree, inputs, dv, changes)
+    forces, kin, inertia = change(tree, inputs, dv, changes)
     d_J, d_drift = jax.tree.structure(inputs).unflatten(changes).closure
     rows = jnp.zeros((len(multipliers), *forces.shape[1:]), forces.dtype)
     rows = rows if d_drift is None else rows + d_drift
     if d_J is not None:
         forces = forces + products(jnp.swapaxes(d_J, 0, 1), multipliers)
         rows = rows + products(d_J, dv)
-    return jnp.concatenate([forces, rows])
+    return jnp.concatenate([forces, rows]), kin, inertia
 
 
 def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
-    (links, q, v, *_), (dv, multipliers), (by_rates, by_multipliers) = inputs, _parts(tree, x), _parts(tree, cotangent)
+    (links, q, v, *_), (dv, multipliers) = inputs, _parts(tree, x)
     at = linearisation(tree, links, q, v, dv, inputs.varied(changing), local=True)
-    factor = articulated_factor(tree, links, at.kin, at.inertia)
-    weights = _solver(tree, factor, inputs)(articulated_solve(tree, factor, by_rates), by_multipliers)
+    weights = _solved(tree, articulated_factor(tree, links, at.kin, at.inertia), inputs, cotangent)
     of_forces, of_rows = _parts(tree, weights)
     by_links, by_q, by_v, _ = power_gradient(tree, links, at, None, of_forces)
     by_J = multipliers[:, None] * of_forces[None] + of_rows[:, None] * dv[None]
     by_inputs = Inputs(by_links, by_q, by_v, -of_forces, None, BindingRows(by_J, of_rows))
     return weights, jax.tree.leaves(by_inputs)
+
+
+def _factor(tree: Tree, inputs: Inputs) -> Factor:
+    kin = kinematics(tree, inputs.links, inputs.q, inputs.v, local=True)
+    return articulated_factor(tree, inputs.links, kin, turned_inertias(inputs.links, kin))
+
+
+def _solved(tree: Tree, factor: Factor, inputs: Inputs, rhs: Array) -> Array:
+    """`(dv, mu)` of `M dv + J^T mu` and `J dv` that are the right-hand side."""
+    forces, rows = _parts(tree, rhs)
+    return _solver(tree, factor, inputs)(articulated_solve(tree, factor, forces), rows)
 
 
 def _solver(tree: Tree, factor: Factor, inputs: Inputs) -> Callable[[Array, Array], Array]:

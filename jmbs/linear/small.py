@@ -39,4 +39,5 @@ def products(A: Float[Array, "m n b"], x: Float[Array, "n *c b"]) -> Float[Array
     if len(x) <= LONG:
         return total(own * x[:, None])
     add = lambda so_far, pair: (so_far + pair[0] * pair[1], None)  # noqa: E731
-    return jax.lax.scan(add, jnp.zeros((A.shape[0], *x.shape[1:]), x.dtype), (own, x))[0]
+    shape = A.shape[0], *jnp.broadcast_shapes(own.shape[2:], x.shape[1:])
+    return jax.lax.scan(add, jnp.zeros(shape, x.dtype), (own, x))[0]

@@ -191,7 +191,7 @@ def changes_along_tangents(tree: Tree, inputs: Inputs, changes: Changes) -> Chan
 
 def _solved(equations: Equations, inputs: Inputs, vectors, changes: Changes) -> tuple[Vectors, Changes]:
     """The change of `x` that makes the residual change by the right-hand side."""
-    x, rhs = vectors
+    x, rhs = _of_all(inputs, vectors)
     if equations.push is not None:
         return (equations.push(inputs, x, rhs, changes_along_tangents(equations.tree, inputs, changes)),), ()
     return (equations.solve(inputs, x, rhs - _residual_rate(equations, inputs, x, changes, None)),), ()
@@ -201,5 +201,10 @@ def _solved_transposed(
     equations: Equations, changing: tuple[bool, ...], inputs: Inputs, vectors, _
 ) -> tuple[Vectors, Changes]:
     """The residual's multipliers, and what the inputs' changes do through them."""
-    weights, derivatives = equations.pull(changing, inputs, *vectors)
+    weights, derivatives = equations.pull(changing, inputs, *_of_all(inputs, vectors))
     return (weights,), tuple(-d if wanted else None for wanted, d in zip(changing, derivatives, strict=True))
+
+
+def _of_all(inputs: Inputs, vectors: Vectors) -> Vectors:
+    """Vectors of each member: those that all share come with a batch axis of size one."""
+    return tuple(jnp.broadcast_to(x, (*x.shape[:-1], inputs.v.shape[-1])) for x in vectors)

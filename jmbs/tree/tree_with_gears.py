@@ -1,6 +1,8 @@
 """Trees whose joints gears bind, and on which nothing else acts but simple forces: constant rows between velocities.
 
-M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
+    M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
+
+Solved in `jmbs.constraints.bound_dynamics`.
 """
 
 from __future__ import annotations

@@ -88,3 +88,27 @@ def test_rates_and_projections_are_those_of_the_general_equations():
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-8 * np.max(np.abs(b)))
     forwards, backwards = quick_jit(jax.vmap(gradient))(steps, along)
     np.testing.assert_allclose(backwards, forwards, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("links", [1, 3])
+def test_gradients_of_a_batch_are_those_of_its_members(links):
+    """Weights and coefficients that all share; more velocities than sums have terms written out."""
+    m = geared()
+    for i in range(links):
+        m.add_body(f"free{i}", mass=1.0, inertia=[0.02, 0.03, 0.01])
+    model = jmbs.compile(m)
+    state, coefficients = model.initial_state(), jnp.asarray([1.0, -0.5, 2.0])
+
+    def first(mass, coefficients):
+        both = {f"differential{again}/coefficients": coefficients for again in ("", "_again")}
+        return model.with_parameters({"link1/mass": mass, **both}).forward_dynamics(0.0, state)[0]
+
+    masses = jnp.asarray([0.8, 1.3])
+    slopes = [
+        quick_jit(jax.vmap(of(first, argnums=(0, 1)), (0, None)))(masses, coefficients) for of in (jax.grad, jax.jacfwd)
+    ]
+    for found, wanted in zip(*slopes, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    alone = quick_jit(lambda mass: jax.grad(first)(mass, coefficients))
+    np.testing.assert_allclose(slopes[0][0], [alone(mass) for mass in masses], rtol=1e-10)

@@ -277,3 +277,13 @@ def test_solutions_and_their_change_together_are_those_apart(case):
     both = [jax.tree.leaves(quick_jit(lambda only=only: derivatives(only))()) for only in (True, False)]
     for found, wanted in zip(*both, strict=True):
         close(found, wanted, 1e-10)
+
+
+@pytest.mark.slow
+def test_gradients_of_a_batch_by_weights_that_all_share():
+    model = jmbs.compile(n_four_bar(1))
+    state, mass = model.initial_state(), next(p for p in model.parameters() if p.endswith("mass"))
+    first = lambda x: model.with_parameters({mass: x}).forward_dynamics(0.0, state)[0]  # noqa: E731
+    masses = jnp.asarray([0.8, 1.3])
+    backwards, forwards = (quick_jit(jax.vmap(of(first)))(masses) for of in (jax.grad, jax.jacfwd))
+    close(backwards, forwards, 1e-10)
