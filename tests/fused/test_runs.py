@@ -32,14 +32,30 @@ OPEN = [
     "panda_arm",
 ]
 LOOPS = ["slider_crank", "three_bar_loop"]
+OTHERS = ["geared", "tied"]
 LOOSE = 1e-11
 """Of runs: rounding grows along them."""
+
+
+def wheels(name: str) -> jmbs.Mechanism:
+    """Two pendulums, the second of which a gear or a spring between two points binds to the first."""
+    m = jmbs.Mechanism(name, gravity=(0.0, 0.0, -9.81))
+    for i in range(2):
+        m.add_body(f"rod{i}", mass=1.0, inertia=[0.02, 0.02, 0.01])
+        place = {"position": [0.5 * i, 0.0, 0.0]}
+        m.add_joint(f"hinge{i}", "revolute", "ground", f"rod{i}", place, {"position": [0, 0, 0.2]}, axis=[0, 1, 0])
+    if name == "geared":
+        m.add_constraint("mesh", "gear", joint="hinge1", driver="hinge0", ratio=-2.0)
+    else:
+        m.add_spring_damper("tie", "rod0", "rod1", [0, 0, -0.1], [0, 0, -0.1], stiffness=5.0, damping=0.1)
+    m.set_initial(joints={"hinge0": {"q": [0.3], "v": [1.0]}})
+    return m
 
 
 def run_of(name: str, **settings: Any) -> tuple[Callable, list[np.ndarray]]:
     """A run of 20 steps as a function of arrays, those of model and state; and these for some members, each of whom
     moves a little faster."""
-    model = jmbs.compile(jmbs.load(CONFIGS / f"{name}.yaml"))
+    model = jmbs.compile(wheels(name) if name in OTHERS else jmbs.load(CONFIGS / f"{name}.yaml"))
     state = model.initial_state()
     arrays, static = eqx.partition((model, state), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
@@ -70,7 +86,7 @@ def test_a_pendulum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*OPEN, *LOOPS])
+@pytest.mark.parametrize("name", [*OPEN, *LOOPS, *OTHERS])
 def test_runs(name):
     run, args = run_of(name)
     check(run, *args, rtol=LOOSE, flags=QUICKLY)
