@@ -54,7 +54,7 @@ def sprung_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
 
 
 def tied_pendulum() -> tuple[jmbs.Mechanism, list[str]]:
-    """The same without these, but with a spring and damper between the second rod and the ground."""
+    """The double pendulum with a spring and damper between the second rod and the ground."""
     mechanism, names = double_pendulum()
     _tie(mechanism, "rod2")
     return mechanism, ["tie/stiffness", "tie/damping", *names[:8]]

@@ -23,8 +23,8 @@ from jmbs.rigid_body import (
     Factor,
     Inputs,
     Links,
+    ResidualChange,
     Tree,
-    TreeMotion,
     articulated_factor,
     articulated_solve,
     forces_change,
@@ -39,7 +39,6 @@ from jmbs.rigid_body import (
     turned_inertias,
     velocity_change,
 )
-from jmbs.spatial import Symmetric
 
 
 class BindingRows(NamedTuple):
@@ -80,7 +79,7 @@ def bound_impulse(
 
 def _equations(tree: Tree, free: Callable, change: Callable) -> Equations:
     """**Arguments:** functions `free(tree, inputs)` for the rates that there were without the rows and the factorised
-    mass matrix, `change(tree, inputs, dv, changes)` for the `Change` of forces where rates `dv` are held."""
+    mass matrix, `change(tree, inputs, dv, changes)` for the `ResidualChange` of forces where rates `dv` are held."""
     return Equations(
         tree,
         functools.partial(_residual, tree),
@@ -97,17 +96,13 @@ def _at_rest(tree: Tree, inputs: Inputs) -> tuple[Array, Factor]:
     return jnp.zeros_like(inputs.v), _factor(tree, inputs)
 
 
-Change = tuple[Array, TreeMotion, Symmetric]
-"""Of forces or of a residual; and the motion, and inertias in world axes, for the solve that follows."""
-
-
-def _forces_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Change:
+def _forces_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> ResidualChange:
     change = motion_change(tree, inputs, dv, changes, local=True)
     forces, inertia = forces_change(tree, inputs, dv, changes, change)
     return forces, change.kin, inertia
 
 
-def _momenta_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> Change:
+def _momenta_change(tree: Tree, inputs: Inputs, dv: Array, changes: Changes) -> ResidualChange:
     """The same without motion, weight and forces: of momenta at velocities `dv`."""
     change = velocity_change(tree, inputs, dv, changes)
     momenta, inertia = momenta_change(tree, inputs, dv, changes, change)
@@ -146,7 +141,7 @@ def _push(tree: Tree, change: Callable, inputs: Inputs, x: Array, rhs: Array, ch
     return _solved(tree, articulated_factor(tree, inputs.links, kin, inertia), inputs, rhs - residual)
 
 
-def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, changes: Changes) -> Change:
+def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """How the residual changes with the inputs where rates and multipliers `x` are held."""
     dv, multipliers = _parts(tree, x)
     forces, kin, inertia = change(tree, inputs, dv, changes)

@@ -40,6 +40,7 @@ from jmbs.rigid_body import (
     Factor,
     Inputs,
     Links,
+    ResidualChange,
     Tree,
     TreeMotion,
     articulated_factor,
@@ -241,12 +242,8 @@ def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inpu
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 
 
-Change = tuple[Array, TreeMotion, Symmetric]
-"""Of a residual; and the motion, and inertias in world axes, for the solve that follows."""
-
-
-def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> Change:
-    """See `Change`: where rates and multipliers `x` are held."""
+def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
+    """See `ResidualChange`: where rates and multipliers `x` are held."""
     tree, closure, given = constrained.tree, inputs.closure, _given(inputs, changes)
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
     change = motion_change(tree, inputs, dv, changes, local=False)
@@ -256,11 +253,10 @@ def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array
     return jnp.concatenate([forces, at_loops.rows]), change.kin, inertia
 
 
-def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> Change:
+def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """The same without motion, weight and forces."""
     tree, given = constrained.tree, _given(inputs, changes)
-    # With the batch axis that all inputs have.
-    v, multipliers = x[: tree.n_velocities] + jnp.zeros_like(inputs.v), x[tree.n_velocities :]
+    v, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
     change = velocity_change(tree, inputs, v, changes)
     joints = inputs.closure.joints.in_components()
     at_loops = loop_change(change, constrained.loops, joints, None, multipliers, given)

@@ -32,6 +32,7 @@ from jmbs.rigid_body.mass_matrix import (
 from jmbs.rigid_body.paths import Paths, select
 from jmbs.rigid_body.tangents import (
     MotionChange,
+    ResidualChange,
     crossed_twists,
     forces_change,
     momenta_change,
@@ -64,6 +65,7 @@ __all__ = [
     "velocity_change",
     "OneParameterJoints",
     "Paths",
+    "ResidualChange",
     "Tree",
     "TreeMotion",
     "Wrenches",

@@ -59,6 +59,11 @@ class MotionChange(NamedTuple):
     columns: Column | None
 
 
+ResidualChange = tuple[Array, TreeMotion, Symmetric]
+"""The change of equations of motion, or of forces in them, where their solution is held; and the motion, and inertias
+in world axes, for the solve that follows."""
+
+
 def velocity_change(tree: Tree, inputs: Inputs, v: Float[Array, " n_v"], changes: Changes) -> MotionChange:
     """See `MotionChange`: of motion with constant velocities `v` in place of the inputs' own."""
     at = len(jax.tree.leaves((inputs.links, inputs.q)))

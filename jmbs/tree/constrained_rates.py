@@ -10,7 +10,6 @@ The rows are *condensed*: of the six of a loop joint those along its tangent are
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from jmbs.tree.couplings import (
     Geometry,
     Others,
     all_rows,
-    geometry_of,
+    geometry_with_change,
     given_forces,
     others,
     power_of,
@@ -49,7 +48,7 @@ def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeR
     """The rates of a tree that other components act on and constraints bind."""
     layout, v = dae.layout, y[-1][0]
     forces, production, known = dae.simple_forces(t, v)
-    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    geometry, push = geometry_with_change(dae, y)
     o = others(dae, t, geometry)
     forces, loads = given_forces(dae, o, forces)
     dv = forward_dynamics(layout.tree, dae.links, dae.elements(y), v, forces, loads)

@@ -74,10 +74,8 @@ def moving_with(dae: TreeDAE, y: Own, rates: list[Float[Array, "n k"]], motion: 
     return Geometry(x, twist, stored, structure, (), known)
 
 
-def geometry_with_change(dae: TreeDAE, y: Own) -> tuple[Geometry, Callable[[Own], Geometry] | None]:
-    """The geometry, and how it changes with the tree's state: None where no rows beyond the tree ask for that."""
-    if not dae.layout.other_rows.size:
-        return geometry_of(dae, y), None
+def geometry_with_change(dae: TreeDAE, y: Own) -> tuple[Geometry, Callable[[Own], Geometry]]:
+    """The geometry, and how it changes with the tree's state."""
     return jax.linearize(functools.partial(geometry_of, dae), y)
 
 

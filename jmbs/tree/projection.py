@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ from jmbs.constraints import Split
 from jmbs.jaxext import with_entries
 from jmbs.rigid_body import mass_solver
 from jmbs.tree.constrained_rates import condensed, constraint_matrices, multiplier_solver, still
-from jmbs.tree.couplings import Geometry, geometry_of, known_efforts, with_free
+from jmbs.tree.couplings import Geometry, geometry_of, geometry_with_change, known_efforts, with_free
 from jmbs.tree.friction import no_production
 from jmbs.tree.loops import loop_rates
 from jmbs.tree.tree_dae import Own, TreeDAE
@@ -33,7 +31,7 @@ def project(dae: TreeDAE, t, y: Own) -> tuple[Own, Float[Array, ""]]:
 def coupled_projection(dae: TreeDAE, t, y: Own) -> Own:
     """The same for whatever is beside the tree."""
     layout, reference = dae.layout, dae.reference
-    geometry, push = jax.linearize(functools.partial(geometry_of, dae), y)
+    geometry, push = geometry_with_change(dae, y)
     inverse_mass = mass_solver(layout.tree, dae.links, dae.elements(y))
     matrices = constraint_matrices(dae, t, y, geometry, push)
     solve = multiplier_solver(dae, geometry, matrices, inverse_mass)

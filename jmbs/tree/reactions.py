@@ -91,7 +91,7 @@ def _efforts_and_violation(
 def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrench: Column) -> Seen:
     """The same where other components or constraints act on the tree."""
     layout = dae.layout
-    geometry, push = geometry_with_change(dae, y)
+    geometry, push = geometry_with_change(dae, y) if layout.other_rows.size else (geometry_of(dae, y), None)
     o = others(dae, t, geometry)
     independent = lengths = jnp.zeros(0, dae.dtype)
     mu = None

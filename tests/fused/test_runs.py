@@ -37,7 +37,7 @@ LOOSE = 1e-11
 """Of runs: rounding grows along them."""
 
 
-def wheels(name: str) -> jmbs.Mechanism:
+def pendulums(name: str) -> jmbs.Mechanism:
     """Two pendulums, the second of which a gear or a spring between two points binds to the first."""
     m = jmbs.Mechanism(name, gravity=(0.0, 0.0, -9.81))
     for i in range(2):
@@ -55,7 +55,7 @@ def wheels(name: str) -> jmbs.Mechanism:
 def run_of(name: str, **settings: Any) -> tuple[Callable, list[np.ndarray]]:
     """A run of 20 steps as a function of arrays, those of model and state; and these for some members, each of whom
     moves a little faster."""
-    model = jmbs.compile(wheels(name) if name in OTHERS else jmbs.load(CONFIGS / f"{name}.yaml"))
+    model = jmbs.compile(pendulums(name) if name in OTHERS else jmbs.load(CONFIGS / f"{name}.yaml"))
     state = model.initial_state()
     arrays, static = eqx.partition((model, state), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)

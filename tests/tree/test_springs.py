@@ -118,7 +118,7 @@ def tied() -> jmbs.Mechanism:
     m = arm()
     m.add_spring_damper("tie", "ground", "wrist", [0.5, 0.0, 0.3], [0.0, 0.0, 0.1], stiffness=20.0, damping=0.3)
     m.add_load("wind", "elbow", force=TableSpec([0.0, 0.1], [[0.0, 0.0, 0.0], [0.0, 2.0, 1.0]]))
-    m.add_force("drag", "finger", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity) - 0.0 * pose[0, 0] * t)
+    m.add_force("drag", "finger", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity))
     m.add_store("bearing", 50.0)
     more = {"friction": {"viscous": 0.2, "heats": "bearing", "temperature_coefficient": 0.01}}
     m.joints["wrist_joint"] = dataclasses.replace(m.joints["wrist_joint"], **more)
