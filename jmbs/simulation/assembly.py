@@ -20,14 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jmbs.library.mechanics import FoundJoint, place_along_joints, port_distances
+from jmbs.library.mechanics import FoundJoint, place_along_joints, port_distances, solved_for
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
 from jmbs.simulation.mechanics import component
-from jmbs.simulation.misses import Misses
+from jmbs.simulation.misses import Misses, unit_of_row
 from jmbs.simulation.state import State, identity_state
-from jmbs.simulation.tree_assembly import assemble_open_tree, is_open_tree, pose_of
+from jmbs.simulation.tree_assembly import assemble_from_joints, follows_from_joints, pose_of
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -52,9 +52,9 @@ def assemble(model: Model, differentiable: bool = True) -> tuple[State, Misses]:
 
     **Arguments:** `differentiable`: derivatives shall go through it, for which the equations stand twice.
     """
-    if is_open_tree(model):
-        state = assemble_open_tree(model)
-        return _replaced(state, _element_lengths(model, state.blocks)), {}
+    if follows_from_joints(model):
+        state, misses = assemble_from_joints(model)
+        return _replaced(state, _element_lengths(model, state.blocks)), misses
     x, gap, position_misses = _solve_positions(model, _start(model), differentiable)
     entries, rate_gap, rate_miss = assembled_velocities(model, x) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
@@ -84,7 +84,7 @@ def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
     names = {joint.constraint: f"joints/{joint.name}" for joint in parts.joints}
     units = {joint.constraint: ["rad"] * 3 + ["m"] * 3 for joint in parts.joints}
     for constraint in parts.constraints:
-        of_rows = ["rad" if name.startswith("torque") else "m" for name in constraint.multipliers]
+        of_rows = list(map(unit_of_row, constraint.multipliers))
         for path in constraint.components:
             batch, member = plan.member_of[path]
             units[path] = [of_rows.pop(0) for _ in plan.batches[batch].multipliers[member]]
@@ -113,7 +113,7 @@ def _start(model: Model) -> tuple[Array, ...]:
     for step in layout.gear_steps:
         gear = component(dae, step.gear)
         moved, _ = gear.ends[step.end]
-        q[step.joints[moved]] = gear.solved_for(step.end, [q[joint] for joint in step.joints])
+        q[step.joints[moved]] = solved_for(gear, step.end, [q[joint] for joint in step.joints], gear.offset)
     poses = place_along_joints(layout.placement, motions, before, after, q, _given_poses(model, states), model.dtype)
     for body, pose in zip(parts.bodies, poses, strict=True):
         state = state.replace(body.pose, pose)

@@ -45,14 +45,15 @@ class MechanicalLayout:
     """What is mechanical in a system, by name; static.
 
     **Arguments:** `parts`: bodies, joints, elements, constraints and stores; `placement`: the plan of assembly;
-    `gear_steps`: how gears carry given coordinates on; `state_shapes`: shape of every state that may be given, by
-    junction name; `systems`: boxes that a mechanism holds beside its own parts; `other_rows`: constraints that
-    components impose which are no such parts, by their paths.
+    `gear_steps`, `gear_rate_steps`: how gears carry given coordinates and rates on; `state_shapes`: shape of every
+    state that may be given, by junction name; `systems`: boxes that a mechanism holds beside its own parts;
+    `other_rows`: constraints that components impose which are no such parts, by their paths.
     """
 
     parts: MechanicalParts
     placement: Placement
     gear_steps: tuple[GearStep, ...]
+    gear_rate_steps: tuple[GearStep, ...]
     state_shapes: tuple[tuple[str, tuple[int, ...]], ...]
     systems: tuple[str, ...] = ()
     other_rows: tuple[FoundConstraint, ...] = ()
@@ -121,6 +122,7 @@ def layout_of(
         parts,
         make_placement(tuple(body.name for body in parts.bodies), ends, posed, turned),
         make_gear_steps(parts.gears, tuple(ends), turned),
+        make_gear_steps(parts.gears, tuple(ends), {name for name, entry in joints.items() if "v" in entry}),
         tuple(state_shapes(dae, parts).items()),
         tuple(systems),
         _other_rows(dae.plan, parts),

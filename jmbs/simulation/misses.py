@@ -20,6 +20,11 @@ SHOWN = 4
 """How many misses, and how many values that would have to give way, a message names."""
 
 
+def unit_of_row(multiplier: str) -> str:
+    """The unit of what a constraint row binds, by the name of its multiplier."""
+    return "rad" if multiplier.startswith("torque") else "m"
+
+
 def refuse_misses(model: Model, misses: Misses, tolerance: float) -> None:
     """Raises `AssemblyError` where something is missed by more than the tolerance."""
     sizes = [(float(size), unit, path) for path, units in misses.items() for unit, size in units.items()]

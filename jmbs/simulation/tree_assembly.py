@@ -1,4 +1,5 @@
-"""Initial states of open trees: what is given stands, the rest is neutral, and bodies follow from the joints.
+"""Initial states of trees that at most gears bind: what is given stands, gears carry it on, the rest is neutral, and
+bodies follow from the joints.
 
 Nothing has to be solved, so this costs one pass through the tree.
 """
@@ -11,7 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.library.mechanics import GearStep, gear_error, solved_for
 from jmbs.lie import SE3, quaternion_to_rotation, rotate_back
+from jmbs.simulation.mechanics import component
+from jmbs.simulation.misses import Misses, unit_of_row
 from jmbs.simulation.state import State
 from jmbs.tree import tree_dae
 
@@ -19,9 +23,13 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
-def is_open_tree(model: Model) -> bool:
-    """Whether no constraint binds the tree, and bodies are given at most where no joint leads to them."""
-    if model.tree is None or model.tree.other_rows.size:
+def follows_from_joints(model: Model) -> bool:
+    """Whether nothing but gears binds the tree, each of which has one coordinate and one rate that nothing else says,
+    and bodies are given at most where no joint leads to them."""
+    if model.tree is None or not set(model.tree.other_rows.tolist()) <= _gear_rows(model):
+        return False
+    mechanics = model.layout
+    if any(len(steps) < len(mechanics.parts.gears) for steps in (mechanics.gear_steps, mechanics.gear_rate_steps)):
         return False
     layout: Any = model.tree
     roots = layout.tree.free_bodies
@@ -33,20 +41,21 @@ def is_open_tree(model: Model) -> bool:
     return set(model.initial.get("bodies", {})) <= bodies and not moving & model.initial.get("states", {}).keys()
 
 
-def assemble_open_tree(model: Model) -> State:
-    """The state of an open tree."""
+def assemble_from_joints(model: Model) -> tuple[State, Misses]:
+    """The state of such a tree, and by how much gears are missed: not at all, but where their coefficient is zero."""
     layout: Any = model.tree
     given = model.initial.get("joints", {})
     blocks = [_coordinates(model, block, given) for block in layout.blocks[: len(layout.kept)]]
-    y = tuple(_with_states(model, blocks, layout))
+    blocks, gaps = _bound_coordinates(model, _with_states(model, blocks, layout))
+    y = tuple(blocks)
     roots = layout.tree.free_bodies
     if roots:
         y = (*y, jnp.stack([_pose(model, body) for body in roots]))
+    rates, rate_gaps = _bound_rates(model, given)
     velocities = [jnp.zeros(0, model.dtype)] * len(layout.tree.bodies)
     for group in layout.tree.groups:
-        for name, body, places in zip(group.names, group.bodies, group.velocities, strict=True):
-            value = given.get(name, {}).get("v") if name else _twist(model, body)
-            velocities[body] = jnp.zeros(len(places), model.dtype) if value is None else value
+        for name, body in zip(group.names, group.bodies, strict=True):
+            velocities[body] = rates[name] if name else _twist(model, body)
     y = (*y, jnp.concatenate([jnp.zeros(0, model.dtype), *velocities])[None])
     x, twist = tree_dae(model.dae, layout).expanded(y)
     block, rows = layout.momenta
@@ -55,7 +64,9 @@ def assemble_open_tree(model: Model) -> State:
     if layout.rotors is not None:
         for block, rates in layout.rotors.held(y[-1][0]).items():
             x[block] = rates
-    return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks))
+    units = {entry.name: unit_of_row(entry.multipliers[0]) for entry in model.layout.parts.constraints}
+    misses = {gear: {units[gear]: gaps[gear], f"{units[gear]}/s": rate_gaps[gear]} for gear in gaps}
+    return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks)), misses
 
 
 def _junctions(model: Model, body: int) -> tuple[str, str]:
@@ -82,6 +93,54 @@ def _with_states(model: Model, blocks: list[Array], layout) -> list[Array]:
             if name in block.junctions:
                 blocks[i] = blocks[i].at[block.junctions.index(name)].set(entry["value"])
     return blocks
+
+
+def _bound_coordinates(model: Model, blocks: list[Array]) -> tuple[list[Array], dict[str, Array]]:
+    """The blocks with the coordinates that gears set, and by how much each gear is missed."""
+    layout: Any = model.tree
+    names, bound = [block.junctions for block in layout.blocks[: len(blocks)]], _bound_joints(model)
+    holding = {joint.name: joint.coordinates for joint in model.layout.parts.joints}
+    at = {}
+    for joint in bound:
+        block = next(i for i, junctions in enumerate(names) if holding[joint] in junctions)
+        at[joint] = block, names[block].index(holding[joint])
+    q = {joint: blocks[block][row] for joint, (block, row) in at.items()}
+    gaps = _bind(model, model.layout.gear_steps, q, rates=False)
+    for joint, (block, row) in at.items():
+        blocks[block] = blocks[block].at[row].set(q[joint])
+    return blocks, gaps
+
+
+def _bound_rates(model: Model, given: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Rates by joint, given, as gears make them of these, or zero, and by how much each gear is missed."""
+    layout: Any = model.tree
+    rates = {}
+    for group in layout.tree.groups:
+        nothing = jnp.zeros(group.velocities.shape[1], model.dtype)
+        rates |= {name: given.get(name, {}).get("v", nothing) for name in group.names if name}
+    return rates, _bind(model, model.layout.gear_rate_steps, rates, rates=True)
+
+
+def _bound_joints(model: Model) -> list[str]:
+    return list(dict.fromkeys(joint for gear in model.layout.parts.gears for joint in gear.joints))
+
+
+def _bind(model: Model, steps: tuple[GearStep, ...], values: dict[str, Array], rates: bool) -> dict[str, Array]:
+    """Takes `steps` with the `values` by joint, its coordinates or rates; returns what each gear is missed by."""
+    joints, missed = model.layout.joints, {}
+    for step in steps:
+        gear, own = component(model.dae, step.gear), [joints[joint] for joint in step.joints]
+        offset, (moved, _) = jnp.zeros_like(gear.offset) if rates else gear.offset, gear.ends[step.end]
+        values[own[moved]] = solved_for(gear, step.end, [values[joint] for joint in own], offset)
+        missed[step.gear] = jnp.abs(gear_error(gear, [values[joint] for joint in own], offset))
+    return missed
+
+
+def _gear_rows(model: Model) -> set[int]:
+    """The constraint rows of gears."""
+    plan = model.dae.plan
+    places = [plan.member_of[gear.name] for gear in model.layout.parts.gears]
+    return {int(row) for batch, member in places for row in plan.batches[batch].multipliers[member]}
 
 
 def _given(model: Model, body: int) -> tuple[Array | None, Array | None, dict[str, Any]]:

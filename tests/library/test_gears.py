@@ -12,8 +12,10 @@ from quick import forward_dynamics, quick_jit
 
 import jmbs
 from jmbs import Mechanism, load
-from jmbs.errors import ModelError
+from jmbs.errors import AssemblyError, ModelError
 from jmbs.io import write_config
+from jmbs.simulation.assembly import assemble
+from jmbs.simulation.tree_assembly import follows_from_joints
 
 RATIO = -0.4
 
@@ -127,6 +129,55 @@ def test_what_no_gear_moves_stays():
     m.set_initial(joints={"axle": {"q": [0.4]}})
     sol = jmbs.simulate(m.compile(), t1=0.01, save_every=0.01)
     np.testing.assert_allclose(sol.q["guide"][0], [0.0, 0.04], atol=1e-14)
+
+
+GIVEN = [
+    pytest.param(wheels, {}, marks=pytest.mark.slow),
+    (wheels, {"joints": {"output": {"q": [0.4], "v": [2.0]}}}),
+    pytest.param(wheels, {"joints": {"input": {"v": [2.0]}}}, marks=pytest.mark.slow),
+    (rack, {}),
+    pytest.param(rack, {"joints": {"hinge": {"q": [0.3], "v": [0.5]}}}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "given"), GIVEN)
+def test_starts_without_a_solve_are_those_of_the_general_assembly(mechanism, given, monkeypatch):
+    m = mechanism()
+    m.set_initial(**given)
+    model = m.compile()
+    ratio = jnp.asarray(m.gears["mesh"].ratio)
+
+    def start(ratio):
+        state, misses = assemble(model.with_parameters({"mesh/ratio": ratio}))
+        return state.blocks, misses
+
+    def both():
+        (blocks, misses), (change, _) = quick_jit(lambda r: jax.jvp(start, (r,), (jnp.ones(()),)))(ratio)
+        return blocks, change, misses
+
+    assert follows_from_joints(model)
+    *found, misses = both()
+    monkeypatch.setattr("jmbs.simulation.assembly.follows_from_joints", lambda model: False)
+    *wanted, _ = both()
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    assert set(misses) == {"mesh"}
+    np.testing.assert_allclose(jax.tree.leaves(misses), 0.0, atol=1e-15)
+
+
+def test_a_ratio_of_zero_that_cannot_hold_is_named():
+    m = wheels(ratio=0.0)
+    m.set_initial(joints={"output": {"q": [0.5]}})
+    assert follows_from_joints(m.compile())
+    with pytest.raises(AssemblyError, match=r"^mesh: .* misses by 0\.2 rad"):
+        m.compile().initial_state()
+
+
+@pytest.mark.parametrize("more", [{"input": {"q": [0.5]}, "output": {"q": [0.1]}}, {"output": {"v": [0.1]}}])
+def test_what_is_given_twice_is_for_the_general_assembly(more):
+    m = wheels()
+    m.set_initial(joints={"input": {"v": [1.0]}} | more)
+    assert not follows_from_joints(m.compile())
 
 
 def _place(state, joint: str) -> tuple[int, int]:

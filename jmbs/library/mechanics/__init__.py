@@ -66,7 +66,7 @@ from jmbs.library.mechanics.friction import (
     dissipation,
     viscous_friction,
 )
-from jmbs.library.mechanics.gear import Gear
+from jmbs.library.mechanics.gear import Gear, gear_error, solved_for
 from jmbs.library.mechanics.joint import (
     Ground,
     HolonomicConstraint,
@@ -222,6 +222,7 @@ __all__ = [
     "guess",
     "inertial_forces",
     "inside",
+    "gear_error",
     "is_friction_law",
     "is_law",
     "is_number",
@@ -255,6 +256,7 @@ __all__ = [
     "rolling",
     "rotor_momentum",
     "show",
+    "solved_for",
     "spring_damper",
     "two_body_system",
     "unit_quaternion",

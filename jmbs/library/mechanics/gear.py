@@ -8,7 +8,7 @@ Rows are negative velocities, as those of other constraints, so the multiplier i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -64,26 +64,28 @@ class Gear(eqx.Module):
         driver, joint = ends
         return self.ratio * driver - joint
 
-    def solved_for(self, end: int, joints: Sequence[Array]) -> Array:
-        """The coordinates of one joint, by number, from those of both, with the bound one set."""
-        return self.following(*joints) if end else self.leading(*joints)
-
-    def following(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The joint's coordinates with the one that follows the driver's."""
-        first, second = self.coordinates
-        return joint.at[second].set(self.ratio * driver[first] + self.offset)
-
-    def leading(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, " m"]:
-        """The driver's coordinates with the one that the joint's follows; as it was where the ratio is zero."""
-        first, second = self.coordinates
-        still = self.ratio == 0
-        wanted = (joint[second] - self.offset) / jnp.where(still, 1.0, self.ratio)
-        return driver.at[first].set(jnp.where(still, driver[first], wanted))
-
     def error(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, ""]:
         """By how much the joint's coordinate is off, rad or m, from the coordinates of both joints."""
         first, second = self.coordinates
         return joint[second] - self.ratio * driver[first] - self.offset
+
+
+def solved_for(gear: Any, end: int, joints: Sequence[Array], offset: Any) -> Array:
+    """One joint's coordinates with that of an `end` set so that a `Gear` or `JointRelation` holds; unmoved by a
+    coefficient of zero.
+
+    **Arguments:** number of the `end`; coordinates of all `joints` at its ports, and its `offset`; or their velocities,
+    and zero.
+    """
+    joint, number = gear.ends[end]
+    error, own = gear_error(gear, joints, offset), gear.coefficients[end]
+    still = own == 0
+    return joints[joint].at[number].add(jnp.where(still, 0.0, -error / jnp.where(still, 1.0, own)))
+
+
+def gear_error(gear: Any, joints: Sequence[Array], offset: Any) -> Array:
+    """By how much it is missed, see `solved_for`."""
+    return gear.coefficients @ jnp.stack([joints[joint][number] for joint, number in gear.ends]) - offset
 
 
 def gear_closure(name: str, *joints: str) -> Closure:

@@ -52,15 +52,6 @@ class JointRelation(eqx.Module):
         """The row, from the velocities of all coordinates; of coordinates, what the offset is missing in it."""
         return -jnp.tensordot(self.coefficients, jnp.stack(ends), axes=1)
 
-    def solved_for(self, end: int, joints: Sequence[Array]) -> Array:
-        """The coordinates of one joint with the bound one set so that the relation holds; unmoved by a coefficient of
-        zero. **Arguments:** number of the `end`; coordinates of all `joints`."""
-        joint, number = self.ends[end]
-        own = self.coefficients[end]
-        still = own == 0
-        step = -self.error(*joints) / jnp.where(still, 1.0, own)
-        return joints[joint].at[number].add(jnp.where(still, 0.0, step))
-
     def error(self, *joints: Float[Array, " k"]) -> Float[Array, ""]:
         """By how much the sum is off, from the coordinates of all joints."""
         return self.coefficients @ jnp.concatenate(joints) - self.offset

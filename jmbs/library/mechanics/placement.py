@@ -81,7 +81,7 @@ class GearStep:
 
 
 def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
-    """In which order gears set the coordinates of joints that are not given, starting from those that are.
+    """In which order gears set the coordinates, or rates, of joints that are not given, starting from those that are.
 
     A gear that has more than one coordinate of which nothing is known sets none, but for those of two: there the first
     one stands where it is. **Arguments:** `joints`: all names.
