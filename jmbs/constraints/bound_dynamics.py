@@ -55,13 +55,14 @@ def bound_dynamics(
     v: Float[Array, " n_v"],
     forces: Float[Array, " n_v"],
     rows: BindingRows,
+    loads: Float[Array, "bodies 6"] | None = None,
     forward_only: bool = False,
 ) -> tuple[Float[Array, " n_v"], Float[Array, " m"]]:
     """Rates of the velocities, and multipliers of the rows, which may be redundant; all but `rows` as in
     `forward_dynamics`."""
     equations = _equations(tree, rates_and_factor, _forces_change)
     size = tree.n_velocities + len(rows.drift)
-    x = solution(equations, Inputs(links, q, v, forces, None, rows), size, forward_only=forward_only)
+    x = solution(equations, Inputs(links, q, v, forces, loads, rows), size, forward_only=forward_only)
     return _parts(tree, x)
 
 
@@ -113,7 +114,7 @@ def _residual(tree: Tree, inputs: Inputs, x: Array) -> Array:
     """What rates and multipliers `x` leave of the equations."""
     (J, drift), (dv, multipliers) = inputs.closure, _parts(tree, x)
     taken = products(jnp.swapaxes(J, 0, 1), multipliers)
-    rest = inverse_dynamics(tree, inputs.links, inputs.q, inputs.v, dv) + taken - inputs.forces
+    rest = inverse_dynamics(tree, inputs.links, inputs.q, inputs.v, dv, inputs.loads) + taken - inputs.forces
     return jnp.concatenate([rest, products(J, dv) + drift])
 
 
@@ -155,13 +156,13 @@ def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, cha
 
 
 def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
-    (links, q, v, *_), (dv, multipliers) = inputs, _parts(tree, x)
+    (links, q, v, _, loads, _), (dv, multipliers) = inputs, _parts(tree, x)
     at = linearisation(tree, links, q, v, dv, inputs.varied(changing), local=True)
     weights = _solved(tree, articulated_factor(tree, links, at.kin, at.inertia), inputs, cotangent)
     of_forces, of_rows = _parts(tree, weights)
-    by_links, by_q, by_v, _ = power_gradient(tree, links, at, None, of_forces)
+    by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, of_forces)
     by_J = multipliers[:, None] * of_forces[None] + of_rows[:, None] * dv[None]
-    by_inputs = Inputs(by_links, by_q, by_v, -of_forces, None, BindingRows(by_J, of_rows))
+    by_inputs = Inputs(by_links, by_q, by_v, -of_forces, by_loads, BindingRows(by_J, of_rows))
     return weights, jax.tree.leaves(by_inputs)
 
 

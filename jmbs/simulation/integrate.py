@@ -47,7 +47,7 @@ from jmbs.solvers import (
     by_diffrax,
     with_event,
 )
-from jmbs.tree import AbstractTreeWithLoops, OpenTree, TreeWithComponents, TreeWithGears
+from jmbs.tree import AbstractTreeWithGears, AbstractTreeWithLoops, OpenTree, TreeWithComponents
 
 LONG_RUN = 5000
 """Fixed steps from which a run with gears or loops and its derivative are worth a kernel, which takes half a minute
@@ -297,7 +297,7 @@ def _has_forward_kernel(
     if isinstance(formulation.dae, OpenTree | TreeWithComponents):
         return True
     steps = len(values.times) if program.steps is None else program.steps
-    return steps >= LONG_RUN and isinstance(formulation.dae, TreeWithGears | AbstractTreeWithLoops)
+    return steps >= LONG_RUN and isinstance(formulation.dae, AbstractTreeWithGears | AbstractTreeWithLoops)
 
 
 def steps_of(

@@ -9,10 +9,11 @@ from jmbs.tree.recognise import Recognised, recognise
 from jmbs.tree.tree_dae import TreeDAE
 from jmbs.tree.tree_of import driven_by, tree_dae
 from jmbs.tree.tree_with_components import TreeWithComponents
-from jmbs.tree.tree_with_gears import TreeWithGears
+from jmbs.tree.tree_with_gears import AbstractTreeWithGears, TreeWithGears, TreeWithGearsAndComponents
 from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops
 
 __all__ = [
+    "AbstractTreeWithGears",
     "AbstractTreeWithLoops",
     "Layout",
     "OpenTree",
@@ -21,6 +22,7 @@ __all__ = [
     "TreeDAE",
     "TreeWithComponents",
     "TreeWithGears",
+    "TreeWithGearsAndComponents",
     "TreeWithLoops",
     "driven_by",
     "efforts_at",

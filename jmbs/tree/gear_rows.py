@@ -1,19 +1,18 @@
-"""Gears between the joints of an open tree, where they are all that is beside it: their rows and coordinates."""
+"""Gears between the joints of an open tree, where they are all that constrains it: their rows and coordinates."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
 from jmbs.by_value import by_value
 from jmbs.ephs import FlatSystem, Plan, follows
-from jmbs.library.mechanics import Gear, Ground, JointRelation
+from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.tree.recognise import Recognised
 from jmbs.tree.segments import Segment, segments
 
-_KINDS = (Gear, JointRelation)
+GEARS = (Gear, JointRelation)
 
 
 @by_value
@@ -35,17 +34,20 @@ def gear_rows(
     recognised: Recognised,
     rate_slots: np.ndarray,
     rows: np.ndarray,
-    beside: Sequence[str],
     kept: tuple[int, ...],
 ) -> GearRows | None:
-    """See `GearRows`; None where there are no gears, or anything else is beside the tree.
+    """See `GearRows`; None where there are no gears, or anything else constrains the tree.
 
-    **Arguments:** slots of the tree's rates; constraint `rows` that are not the tree's; paths of the components that
-    are `beside` the tree and its springs; blocks that are `kept` in its state.
+    **Arguments:** slots of the tree's rates; constraint `rows` that are not the tree's; blocks that are `kept` in its
+    state.
     """
-    if recognised.tree.cut or not rows.size or not all(follows(flat.components[p], (*_KINDS, Ground)) for p in beside):
+    gears = [path for path in plan.member_of if follows(flat.components[path], GEARS)]
+    own = {int(plan.batches[i].multipliers[m, 0]) for i, m in map(plan.member_of.__getitem__, gears)}
+    if recognised.tree.cut or not rows.size or own != set(rows.tolist()):
         return None
-    gears = [path for path in beside if follows(flat.components[path], _KINDS)]
+    # Rows that bind velocities of the tree to nothing else.
+    if plan.seen_by_rows[np.ix_(rows, np.setdiff1d(np.arange(plan.seen_by_rows.shape[1]), rate_slots))].any():
+        return None
     row_of = {path: plan.batches[i].multipliers[m, 0] for path in gears for i, m in [plan.member_of[path]]}
     paths = sorted(gears, key=row_of.__getitem__)
     velocity_of = {int(slot): place for place, slot in enumerate(rate_slots)}

@@ -19,7 +19,7 @@ from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, Rn, is_lower_pair
 from jmbs.rigid_body import JointGroup, Tree
 from jmbs.tree.friction import FrictionSource, friction_sources
-from jmbs.tree.gear_rows import GearRows, gear_rows
+from jmbs.tree.gear_rows import GEARS, GearRows, gear_rows
 from jmbs.tree.loop_groups import LoopGroup, loop_groups
 from jmbs.tree.loops_alone import LoopsAlone, loop_elements, loops_alone, only_loops
 from jmbs.tree.recognise import Recognised
@@ -72,10 +72,10 @@ class Layout:
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.
       `other_rows`: constraint rows that are not the tree's, theirs among them; `free_slots`, `general_rows`: unknown
-      efforts and rows that are neither the tree's nor theirs; `rows`: how
-      all these are coupled. `only_loops`: these joints, where they are all that constrains, and `loops_alone`: what is
-      known of them where nothing else is beside the tree; `gears_alone`: gears, where these are all that is beside it;
-      else None.
+      efforts and rows that are neither the tree's nor theirs; `rows`: how all these are coupled.
+    - `only_loops`: these joints, where they are all that constrains, and `loops_alone`: what is known of them where
+      nothing else is beside the tree; `only_gears`: gears, where these are all that constrains; else None.
+      `gears_alone`: whether nothing but gears is beside the tree.
     """
 
     tree: Tree
@@ -116,7 +116,8 @@ class Layout:
     rows: RowPlan
     only_loops: Loops | None
     loops_alone: LoopsAlone | None
-    gears_alone: GearRows | None
+    only_gears: GearRows | None
+    gears_alone: bool
 
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
@@ -194,7 +195,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, jointed, general_rows, dense),
         only_loops=alone,
-        gears_alone=gear_rows(flat, plan, recognised, rate_slots, other_rows, beside, kept),
+        only_gears=gear_rows(flat, plan, recognised, rate_slots, other_rows, kept),
+        gears_alone=all(follows(flat.components[p], (*GEARS, Ground)) for p in beside),
         loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, beside, kept_slots),
     )
 

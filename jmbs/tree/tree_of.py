@@ -12,7 +12,7 @@ from jmbs.tree.open_tree import OpenTree
 from jmbs.tree.tree_dae import TreeDAE, simple_drives
 from jmbs.tree.tree_with_components import TreeWithComponents
 from jmbs.tree.tree_with_constraints import TreeWithConstraints
-from jmbs.tree.tree_with_gears import TreeWithGears
+from jmbs.tree.tree_with_gears import TreeWithGears, TreeWithGearsAndComponents
 from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops, TreeWithLoopsAndComponents
 
 
@@ -36,13 +36,13 @@ def driven_by(dae: TreeDAE, reference: ReferenceDAE) -> TreeDAE:
     return _without_loops(reference, layout)(*tree)
 
 
-def _without_loops(
-    reference: ReferenceDAE, layout: Layout
-) -> type[OpenTree] | type[TreeWithGears] | type[TreeWithComponents] | type[TreeWithConstraints]:
+def _without_loops(reference: ReferenceDAE, layout: Layout) -> type[TreeDAE]:
     """Also for loops where other constraints are beside them."""
     simple = _simply_driven(reference, layout)
+    if layout.only_gears is not None:
+        return TreeWithGears if simple and layout.gears_alone else TreeWithGearsAndComponents
     if layout.other_rows.size:
-        return TreeWithGears if simple and layout.gears_alone is not None else TreeWithConstraints
+        return TreeWithConstraints
     return OpenTree if simple and layout.only_springs else TreeWithComponents
 
 

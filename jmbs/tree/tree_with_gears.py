@@ -1,4 +1,5 @@
-"""Trees whose joints gears bind, and on which nothing else acts but simple forces: constant rows between velocities.
+"""Trees that gears alone constrain, by constant rows between velocities; with or without other components that act on
+them.
 
     M(q) dv + b(q, v) = forces - J^T mu,      J dv = 0,      J dv of one by ratio = ratio dv_driver - dv_joint
 
@@ -7,6 +8,7 @@ Solved in `jmbs.constraints.bound_dynamics`.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import jax
@@ -19,28 +21,21 @@ from jmbs.constraints import BindingRows, bound_dynamics, bound_impulse
 from jmbs.jaxext import entries_at
 from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.rigid_body import TreeMotion
-from jmbs.tree.couplings import all_forces, row_residuals
+from jmbs.tree.couplings import acting, all_forces, row_residuals
 from jmbs.tree.friction import no_production
 from jmbs.tree.gear_rows import GearRows
 from jmbs.tree.links import gear_values
 from jmbs.tree.open_tree import rates_of_tree
+from jmbs.tree.projection import kept_by_displacement
 from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
-class TreeWithGears(TreeDAE):
-    """A tree that gears alone constrain; see the module."""
+class AbstractTreeWithGears(TreeDAE):
+    """What both have in common."""
 
-    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
-        """See `TreeDAE`."""
-
-        def bound(forces: Float[Array, " n_v"]) -> tuple[Array, Array]:
-            tree, elements, v = self.layout.tree, self.elements(y), y[-1][0]
-            violation = _rows(self, v)
-            rows = BindingRows(_matrix(self), jnp.zeros_like(violation) if stabilisation is None else stabilisation)
-            dv, multipliers = bound_dynamics(tree, self.links, elements, v, forces, rows, self.forward_only)
-            return dv, -total(multipliers * violation)
-
-        return rates_of_tree(self, t, y, bound)
+    @abc.abstractmethod
+    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
+        """How the blocks that stay move, as a `step` displaces the tree."""
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
         """See `TreeDAE`."""
@@ -59,13 +54,56 @@ class TreeWithGears(TreeDAE):
             return bound_impulse(tree, self.links, elements, BindingRows(J, violation), self.forward_only)
 
         step, change = jax.vmap(corrected)(jnp.stack([_gaps(self, y), _rows(self, y[-1][0])]))
-        nothing = jnp.zeros(len(self.layout.kept_slots), self.dtype)
-        return self.retract(y, self.velocity(step, change, no_production(self.layout.friction, self.dtype), nothing))
+        none = no_production(self.layout.friction, self.dtype)
+        return self.retract(y, self.velocity(step, change, none, self.kept(y, step)))
+
+
+class TreeWithGears(AbstractTreeWithGears):
+    """A tree with gears on which nothing acts but forces of time, and springs and friction of its joints."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`."""
+        return rates_of_tree(self, t, y, lambda forces: _bound(self, y, forces, None, stabilisation))
+
+    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
+        """See `AbstractTreeWithGears`: what stays are joint coordinates and the environment."""
+        del y, step
+        return jnp.zeros(len(self.layout.kept_slots), self.dtype)
+
+
+class TreeWithGearsAndComponents(AbstractTreeWithGears):
+    """The same where other components act on bodies or joints, or have states of their own."""
+
+    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
+        """See `TreeDAE`."""
+        given = acting(self, t, y)
+        dv, work = _bound(self, y, given.forces, given.loads, stabilisation)
+        velocity = self.velocity(y[-1][0], dv, given.production, given.kept)
+        return TreeRates(velocity, given.power._replace(constraint=work), dv)
+
+    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
+        """See `AbstractTreeWithGears`."""
+        return kept_by_displacement(self, y)(step, [])
+
+
+def _bound(
+    dae: AbstractTreeWithGears,
+    y: Own,
+    forces: Float[Array, " n_v"],
+    loads: Float[Array, "bodies 6"] | None,
+    stabilisation: Array | None,
+) -> tuple[Float[Array, " n_v"], Float[Array, ""]]:
+    """Accelerations, and the power of multipliers, W."""
+    v, elements = y[-1][0], dae.elements(y)
+    violation = _rows(dae, v)
+    rows = BindingRows(_matrix(dae), jnp.zeros_like(violation) if stabilisation is None else stabilisation)
+    dv, multipliers = bound_dynamics(dae.layout.tree, dae.links, elements, v, forces, rows, loads, dae.forward_only)
+    return dv, -total(multipliers * violation)
 
 
 def _gear_rows(dae: TreeDAE) -> GearRows:
-    assert dae.layout.gears_alone is not None
-    return dae.layout.gears_alone
+    assert dae.layout.only_gears is not None
+    return dae.layout.only_gears
 
 
 def _rate(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:

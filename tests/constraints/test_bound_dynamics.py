@@ -12,7 +12,7 @@ from quick import quick_jit
 
 import jmbs
 from jmbs.simulation.formulation import formulation_of
-from jmbs.tree import TreeWithGears, tree_dae
+from jmbs.tree import TreeWithGears, TreeWithGearsAndComponents, tree_dae
 from jmbs.tree.constrained_rates import coupled_rates
 from jmbs.tree.projection import coupled_projection
 
@@ -39,11 +39,20 @@ def geared() -> jmbs.Mechanism:
     return m
 
 
+def tied() -> jmbs.Mechanism:
+    """The same with a spring and damper between two points, and a user's force."""
+    m = geared()
+    m.add_spring_damper("tie", "ground", "link3", [0.5, 0.0, 0.3], [0.0, 0.2, 0.1], stiffness=20.0, damping=0.3)
+    m.add_force("drag", "rack", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity))
+    return m
+
+
 @pytest.mark.slow
-def test_rates_and_projections_are_those_of_the_general_equations():
+@pytest.mark.parametrize(("make", "kind"), [(geared, TreeWithGears), (tied, TreeWithGearsAndComponents)])
+def test_rates_and_projections_are_those_of_the_general_equations(make, kind):
     """Beside the constraints too; rows that say the same twice."""
     rng = np.random.default_rng(0)
-    model = jmbs.compile(geared())
+    model = jmbs.compile(make())
     layout = model.tree
     entries = {p: jnp.asarray(e["value"]) for p, e in model.parameters().items() if p.endswith(CHANGED)}
     assert any(p.endswith("ratio") for p in entries) and any(p.endswith("coefficients") for p in entries)
@@ -51,7 +60,7 @@ def test_rates_and_projections_are_those_of_the_general_equations():
     line = {p: jnp.asarray(rng.normal(size=np.shape(x))) for p, x in entries.items() if "_again" not in p}
     line |= {p: line[p.replace("_again", "")] for p in entries if "_again" in p}
     formulation = formulation_of(model)
-    assert isinstance(formulation.dae, TreeWithGears)
+    assert isinstance(formulation.dae, kind)
     y = formulation.start(model.initial_state())
     steps = jnp.asarray(rng.normal(size=(MEMBERS, layout.n)))
     along = jnp.asarray(rng.normal(size=(MEMBERS, layout.n)))

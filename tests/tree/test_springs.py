@@ -16,7 +16,7 @@ from quick import quick_jit
 import jmbs
 from jmbs.library.mechanics import TableSpec
 from jmbs.simulation.formulation import formulation_of
-from jmbs.tree import OpenTree, TreeWithComponents, TreeWithGears, TreeWithLoops
+from jmbs.tree import OpenTree, TreeWithComponents, TreeWithGears, TreeWithGearsAndComponents, TreeWithLoops
 from jmbs.tree.couplings import all_forces
 from jmbs.tree.reactions import seen
 from jmbs.tree.tree_with_constraints import TreeWithConstraints
@@ -84,10 +84,29 @@ def loop() -> jmbs.Mechanism:
     return m
 
 
-MECHANISMS = {"arm": (arm, OpenTree), "wheels": (wheels, TreeWithGears), "loop": (loop, TreeWithLoops)}
+def tied_wheels() -> jmbs.Mechanism:
+    """The wheels with a spring and damper at the second one, a load, a user's force, and a store of heat."""
+    m = wheels()
+    m.add_spring_damper("tie", "ground", "output", [0.5, 0.0, 0.3], [0.0, 0.2, 0.1], stiffness=20.0, damping=0.3)
+    m.add_load("wind", "input", [0.1, 0.0, 0.0], force=[0.0, 2.0, 1.0])
+    m.add_force("drag", "output", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity))
+    m.add_store("bearing", 50.0)
+    more = {"friction": {"viscous": 0.2, "heats": "bearing", "temperature_coefficient": 0.01}}
+    m.joints["output_shaft"] = dataclasses.replace(m.joints["output_shaft"], **more)
+    return m
 
 
-@pytest.mark.parametrize("name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wheels", "loop"))])
+MECHANISMS = {
+    "arm": (arm, OpenTree),
+    "wheels": (wheels, TreeWithGears),
+    "tied wheels": (tied_wheels, TreeWithGearsAndComponents),
+    "loop": (loop, TreeWithLoops),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wheels", "tied wheels", "loop"))]
+)
 def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
     make, kind = MECHANISMS[name]
     model = jmbs.compile(make())
@@ -130,6 +149,7 @@ JACOBIANS = {
     "arm": (arm, OpenTree, ARM),
     "tied": (tied, TreeWithComponents, ("tie/stiffness", "wrist_joint/friction/viscous", "elbow/mass", *ARM)),
     "wheels": (wheels, TreeWithGears, ("mesh/ratio", "input/mass", "input_shaft/spring/stiffness")),
+    "tied wheels": (tied_wheels, TreeWithGearsAndComponents, ("mesh/ratio", "tie/stiffness", "output/mass")),
 }
 
 
