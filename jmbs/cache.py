@@ -80,7 +80,7 @@ def kept(name: str) -> bytes | None:
 
 def keep(name: str, data: bytes) -> None:
     """Keeps data, and makes room for them; where the folder cannot be written to, it does without."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ModelError):
         with replacing(_folders[0] / name) as partial:
             partial.write_bytes(hashlib.sha256(data).digest() + data)
         remove_stale(_folders[0])

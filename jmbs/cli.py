@@ -19,7 +19,7 @@ from typing import Any
 
 # What needs JAX is imported where it is used, so that `--help`, `--version` and usage errors answer at once.
 from jmbs.errors import AssemblyError, JmbsError, ModelError, printable
-from jmbs.files import check_new_file, write_text
+from jmbs.files import check_new_file, named_path, write_text
 from jmbs.garbage import few_collections
 
 DONE, RUN_FAILED, INPUT_WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("config", metavar="CONFIG", type=Path, help="a YAML file, schema jmbs/1, or URDF or MJCF")
+    shared.add_argument("config", metavar="CONFIG", type=named_path, help="a YAML file, schema jmbs/1, or URDF or MJCF")
     shared.add_argument(
         "--set",
         metavar="a.b=value",
@@ -94,7 +94,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Simulates one member and writes the result, a summary and plots. It computes on the CPU, where "
         "one member is quickest, unless the environment variable JAX_PLATFORMS says otherwise.",
     )
-    run.add_argument("--out", metavar="DIR", type=Path, help="folder for the result (default: runs/<name>-<UTC time>)")
+    run.add_argument(
+        "--out", metavar="DIR", type=named_path, help="folder for the result (default: runs/<name>-<UTC time>)"
+    )
     run.add_argument("--force", action="store_true", help="overwrite an earlier result in DIR")
     _add_cache(run)
     run.set_defaults(command=_run)
@@ -109,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     draw = commands.add_parser("draw", parents=[shared], help="draw the interconnection pattern as an SVG file")
     draw.add_argument("--flat", action="store_true", help="the flattened system: all primitive components by path")
     draw.add_argument("--depth", metavar="N", type=int, default=1, help="levels of nesting to show (default: 1)")
-    draw.add_argument("--out", metavar="FILE.svg", type=Path, help="the file to write (default: <name>.svg)")
+    draw.add_argument("--out", metavar="FILE.svg", type=named_path, help="the file to write (default: <name>.svg)")
     draw.add_argument("--force", action="store_true", help="overwrite an existing file")
     draw.set_defaults(command=_draw)
 
@@ -121,13 +123,15 @@ def _parser() -> argparse.ArgumentParser:
     speed.add_argument("--precision", metavar="P", help="float32 or float64 (default: the config's)")
     speed.add_argument("--formulation", metavar="F", help="tree or absolute (default: the config's)")
     speed.add_argument("--no-gradient", action="store_true", help="leave the gradient out")
-    speed.add_argument("--out", metavar="FILE.json", type=Path, help="the file to write (default: <name>-speed.json)")
+    speed.add_argument(
+        "--out", metavar="FILE.json", type=named_path, help="the file to write (default: <name>-speed.json)"
+    )
     speed.add_argument("--force", action="store_true", help="overwrite an existing file")
     speed.set_defaults(command=_testspeed)
 
     imports = commands.add_parser("import", help="turn a robot description (URDF, MJCF) into a config")
-    imports.add_argument("config", metavar="MODEL", type=Path, help="a .urdf, .xml or .mjcf file")
-    imports.add_argument("--out", metavar="CONFIG", type=Path, help="the config to write (default: <name>.yaml)")
+    imports.add_argument("config", metavar="MODEL", type=named_path, help="a .urdf, .xml or .mjcf file")
+    imports.add_argument("--out", metavar="CONFIG", type=named_path, help="the config to write (default: <name>.yaml)")
     imports.add_argument("--fixed", choices=("merge", "keep"), default="merge", help="what becomes of fixed joints")
     imports.add_argument("--root", default="fixed", **root)
     imports.add_argument("--force", action="store_true", help="overwrite an existing config")
@@ -139,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_cache(command: argparse.ArgumentParser) -> None:
     cache = command.add_mutually_exclusive_group()
     place = "keep compiled programs in DIR, for the next run (default: jmbs's folder among the user's caches)"
-    cache.add_argument("--cache", metavar="DIR", type=Path, help=place)
+    cache.add_argument("--cache", metavar="DIR", type=named_path, help=place)
     cache.add_argument("--no-cache", action="store_true", help="compile anew, and keep nothing")
 
 
@@ -148,7 +152,7 @@ def _add_debug(command: argparse.ArgumentParser) -> None:
 
 
 def _add_study(command: argparse.ArgumentParser, result: str) -> None:
-    command.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-fit/1")
+    command.add_argument("config", metavar="STUDY", type=named_path, help="a YAML file, schema jmbs-fit/1")
     command.add_argument(
         "--set",
         metavar="a.b=value",
@@ -157,7 +161,7 @@ def _add_study(command: argparse.ArgumentParser, result: str) -> None:
         help="replace a value of the study, by its path in the file; may be repeated",
     )
     place = "folder for the result (default: runs/<name>-<UTC time>)"
-    command.add_argument("--out", metavar="DIR", type=Path, help=place)
+    command.add_argument("--out", metavar="DIR", type=named_path, help=place)
     command.add_argument("--force", action="store_true", help=f"overwrite an earlier {result} in DIR")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import os
@@ -15,6 +16,7 @@ from jmbs.errors import ModelError
 
 LARGEST_FILE = 2**28
 """Bytes of a file that is read."""
+WANTED = "a file in an existing folder"
 _PARTIAL = re.compile(r"\..+\.(\d+)\.partial")
 
 
@@ -44,24 +46,31 @@ def reason(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def named_path(text: str) -> Path:
+    """A path of the command line, for argparse: an empty one, as of a variable of the shell that is not set, would be
+    the folder that one is in."""
+    if not text:
+        raise argparse.ArgumentTypeError("found nothing, wanted a path")
+    return Path(text)
+
+
 def check_new_file(path: Path, force: bool = False) -> None:
     """Refuses a path where a file cannot be written: an existing one (unless `force`), what is no file, no folder.
 
     A link is replaced, not followed. Creates nothing. Raises `ModelError`.
     """
-    wanted = "a file in an existing folder"
     try:
         if path.is_dir() or not path.parent.is_dir():
-            raise ModelError(str(path), "no place for a file", wanted)
+            raise ModelError(str(path), "no place for a file", WANTED)
         there = _kind(path)
     except (OSError, ValueError) as error:
-        raise ModelError(str(path), f"no place for a file ({reason(error)})", wanted) from None
+        raise ModelError(str(path), f"no place for a file ({reason(error)})", WANTED) from None
     if there is not None and not stat.S_ISREG(there):
-        raise ModelError(str(path), "a pipe or a device", wanted)
+        raise ModelError(str(path), "a pipe or a device", WANTED)
     if there is not None and not force:
         raise ModelError(str(path), "an existing file", "a new file, or --force")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise ModelError(str(path), "a folder that cannot be written to", wanted)
+        raise ModelError(str(path), "a folder that cannot be written to", WANTED)
 
 
 def _kind(path: Path) -> int | None:
@@ -82,10 +91,14 @@ def _kind(path: Path) -> int | None:
 def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside `path`, to be written; it takes its name at the end, and goes if something fails.
 
-    So nobody meets half a file, and a link at `path` is replaced and not followed.
+    So nobody meets half a file, and a link at `path` is replaced and not followed. Raises `ModelError` where no file
+    can be made.
     """
     partial = path.parent / f".{secrets.token_hex(4)}.{os.getpid()}.partial"
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except OSError as error:
+        raise ModelError(str(path), f"no place for a file ({reason(error)})", WANTED) from error
     try:
         yield partial
         os.replace(partial, path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 # What needs JAX is imported where it is used, as in the command line.
 from jmbs.errors import ModelError
+from jmbs.files import named_path
 
 if TYPE_CHECKING:
     from jmbs.sweeping import Sweeping, SweepPlan, SweepProgress, SweepStudy
@@ -27,7 +28,7 @@ DESCRIPTION = (
 
 def add_arguments(sweep: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    sweep.add_argument("config", metavar="STUDY", type=Path, help="a YAML file, schema jmbs-sweep/1")
+    sweep.add_argument("config", metavar="STUDY", type=named_path, help="a YAML file, schema jmbs-sweep/1")
     sweep.add_argument(
         "--set",
         metavar="a.b=value",
@@ -35,7 +36,9 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
         default=[],
         help="replace a value of the study, by its path in the file; may be repeated",
     )
-    sweep.add_argument("--out", metavar="STORE", type=Path, help="the store (default: runs/<name>-<UTC time>.zarr)")
+    sweep.add_argument(
+        "--out", metavar="STORE", type=named_path, help="the store (default: runs/<name>-<UTC time>.zarr)"
+    )
     sweep.add_argument("--resume", action="store_true", help="go on with the store that is there")
     sweep.add_argument("--shard", metavar="I/N", help="only the I-th of N parts; all may write to one store at once")
     sweep.add_argument("--plan", action="store_true", help="say members, chunk, bytes and time, and write nothing")

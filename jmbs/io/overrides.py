@@ -13,7 +13,7 @@ from jmbs.io.yaml_reader import parse_value
 from jmbs.library.mechanics import nearest, show
 
 # Below these an override changes something that has been named in the file; it does not add parts.
-_NAMED_SECTIONS = ("bodies", "joints", "loads", "elements", "constraints", "stores")
+_NAMED_SECTIONS = ("bodies", "joints", "loads", "elements", "constraints", "stores", "systems", "connections")
 
 
 def apply_overrides(
@@ -36,14 +36,24 @@ def apply_overrides(
         _set(file, config, keys, value, named)
 
 
+def _require_names(file: Path, config: dict[str, Any], keys: list[str], named: tuple[str, ...]) -> None:
+    """That parts are there which `keys` name below the sections `named`, in systems inside of systems too."""
+    place: Any = config
+    for i in range(0, len(keys) - 1, 2):
+        section, name = keys[i : i + 2]
+        if section not in named:
+            return
+        known = place.get(section) if isinstance(place, dict) else None
+        known = known if isinstance(known, dict) else {}
+        if name not in known:
+            found = f"no {name} in {'/'.join(keys[: i + 1])} (from --set)"
+            raise ConfigError(file, "/".join(keys), found, f"a name of the config{nearest(name, known)}")
+        place = known[name]
+
+
 def _set(file: Path, config: dict[str, Any], keys: list[str], value: Any, named: tuple[str, ...]) -> None:
     path = "/".join(keys)
-    if keys[0] in named and len(keys) > 1:
-        section = config.get(keys[0])
-        known = section if isinstance(section, dict) else {}
-        if keys[1] not in known:
-            found = f"no {keys[1]} in {keys[0]} (from --set)"
-            raise ConfigError(file, path, found, f"a name of the config{nearest(keys[1], known)}")
+    _require_names(file, config, keys, named)
     place: Any = config
     for position, key in enumerate(keys):
         here = "/".join(keys[:position])

@@ -119,11 +119,14 @@ def _make(folder: Path, made: list[Path]) -> bool:
     absent = not folder.exists()
     if absent:
         _make(folder.parent, made)
-        with contextlib.suppress(FileExistsError):
+        try:
             folder.mkdir()
-            made.append(folder)
-            return True
-    return False
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise ResultFolderError(str(folder), reason(error), "a folder that can be made") from error
+        made.append(folder)
+    return absent
 
 
 @contextlib.contextmanager

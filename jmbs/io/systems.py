@@ -60,7 +60,9 @@ def _composite(path: str, section: SystemSection, folder: Path) -> System:
     try:
         return System(pattern(interfaces, junctions, section.ports or ()), boxes)
     except ModelError as error:
-        raise ModelError(f"{path}/{error.path}", error.found, error.wanted) from error
+        below = error.path.removeprefix("outer/")
+        below = error.path if below == error.path else f"ports/{below}"
+        raise ModelError(f"{path}/{below}", error.found, error.wanted) from error
 
 
 def drive_value(path: str, value: Any, folder: Path) -> Any:

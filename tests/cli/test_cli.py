@@ -208,7 +208,9 @@ def test_only_float64_configs_switch_x64_on(stub, precision, expected):
         jax.config.update("jax_enable_x64", before)
 
 
-@pytest.mark.parametrize("argv", [[], ["fly", "pair.yaml"], ["run"], ["run", "pair.yaml", "--nonsense"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["fly", "pair.yaml"], ["run"], ["run", "pair.yaml", "--nonsense"], ["run", "pair.yaml", "--out", ""]]
+)
 def test_usage_errors(argv, capsys):
     assert main(argv) == 2
     assert "usage" in capsys.readouterr().err

@@ -55,6 +55,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path, capsys):
         ["--depth", "2", "--flat"],
         ["--out", "."],
         ["--out", "no/such/folder.svg"],
+        ["--out", "picture.png"],
         ["--set", "bodies.mass.mass=-1"],
         ["--set", "joints.rail.child=nothing"],
     ],

@@ -32,21 +32,21 @@ OPEN = [
     "panda_arm",
 ]
 LOOPS = ["slider_crank", "three_bar_loop"]
-OTHERS = ["geared", "tied"]
+OTHERS = ["geared", "tied", "both"]
 LOOSE = 1e-11
 """Of runs: rounding grows along them."""
 
 
 def pendulums(name: str) -> jmbs.Mechanism:
-    """Two pendulums, the second of which a gear or a spring between two points binds to the first."""
+    """Two pendulums, the second of which a gear, a spring between two points, or both bind to the first."""
     m = jmbs.Mechanism(name, gravity=(0.0, 0.0, -9.81))
     for i in range(2):
         m.add_body(f"rod{i}", mass=1.0, inertia=[0.02, 0.02, 0.01])
         place = {"position": [0.5 * i, 0.0, 0.0]}
         m.add_joint(f"hinge{i}", "revolute", "ground", f"rod{i}", place, {"position": [0, 0, 0.2]}, axis=[0, 1, 0])
-    if name == "geared":
+    if name in ("geared", "both"):
         m.add_constraint("mesh", "gear", joint="hinge1", driver="hinge0", ratio=-2.0)
-    else:
+    if name in ("tied", "both"):
         m.add_spring_damper("tie", "rod0", "rod1", [0, 0, -0.1], [0, 0, -0.1], stiffness=5.0, damping=0.1)
     m.set_initial(joints={"hinge0": {"q": [0.3], "v": [1.0]}})
     return m

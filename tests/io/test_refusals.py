@@ -94,6 +94,33 @@ def test_tags_want_values_that_are_spelled_so(tmp_path, value):
         read_config(Path(__file__).parents[2] / "configs" / "pendulum.yaml", [f"seed={value}"])
 
 
+NEST = """
+schema: jmbs/1
+systems:
+  outer:
+    systems:
+      inner: {type: resistor, parameters: {resistance: 2.0}}
+    connections: {j: [inner.r], heat: [inner.s]}
+    ports: {j: j, h: heat}
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("systems.outr.type=a", "systems/outr/type: found no outr in systems .*; the nearest known is outer"),
+        ("systems.outer.systems.inne.type=a", "no inne in systems/outer/systems .*; the nearest known is inner"),
+        ("systems.outer.connections.heet=[]", "no heet in systems/outer/connections .*; the nearest known is heat"),
+        ("systems.outer.ports.j=k", r"systems/outer/ports/j: found junction 'k', wanted one of \['heat', 'j'\]"),
+    ],
+)
+def test_names_inside_of_systems_are_those_of_the_config(tmp_path, override, message):
+    file = tmp_path / "nest.yaml"
+    file.write_text(NEST)
+    with pytest.raises(ModelError, match=message):
+        read_config(file, [override])
+
+
 def test_tags_that_say_what_is_there_anyway_do_no_harm(read_changed, tmp_path):
     read_changed()
     file = tmp_path / "arm.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from io_result.synthetic import pair_trajectory
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from jmbs.errors import ModelError
 from jmbs.files import remove_stale, replacing
 from jmbs.io import ResultFolderError, claimed, write_result
 from jmbs.visualise import plot_trajectory
@@ -132,3 +134,19 @@ def test_a_folder_of_plots_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "out" / "plots").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ResultFolderError, match="plots: found a link"), claimed(tmp_path / "out", force=True):
         pass
+
+
+def test_what_no_file_or_folder_can_be_made_for_is_refused(tmp_path, monkeypatch):
+    """Some file systems say only then that they refuse."""
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(ResultFolderError, match="new: found Operation not permitted, wanted a folder"):
+        with claimed(tmp_path / "new"):
+            pass
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ModelError, match=r"picture\.svg: found no place for a file \(Operation not permitted\)"):
+        with replacing(tmp_path / "picture.svg"):
+            pass

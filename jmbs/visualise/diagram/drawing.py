@@ -28,8 +28,10 @@ class Drawing:
     svg: str
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the SVG file, over an earlier one, and returns its path."""
+        """Writes the SVG file, over an earlier one, and returns its path. Raises `ModelError` for another suffix."""
         path = Path(path)
+        if path.suffix.lower() != ".svg":
+            raise ModelError(str(path), f"a file {path.suffix or 'without suffix'}", "a file .svg")
         write_text(path, self.svg)
         return path
 
