@@ -2,6 +2,8 @@
 
     M(q) dv + b(q, v) + J^T mu = forces,      d/dt (J v) = -drift,      J = W^T (first - second body's twist)
 
+Rows of given coefficients, as gears have them (`bound_dynamics.py`), may come before those of the joints.
+
 Derivatives are those of these equations at the solution, see `jmbs.rigid_body.implicit`.
 """
 
@@ -69,7 +71,7 @@ DENSE_ROWS = 24
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConstrainedTree:
-    """A `tree`, the joints that close `loops` in it, and how their rows are coupled."""
+    """A `tree`, the joints that close `loops` in it, and how all rows are coupled, those of gears before theirs."""
 
     tree: Tree
     loops: Loops
@@ -77,9 +79,25 @@ class ConstrainedTree:
 
     @functools.cached_property
     def jacobian(self) -> SparseRows:
-        """Which velocities each row sees: those that move one of the joint's bodies only."""
+        """Which velocities each row sees: of a loop joint those that move one of its bodies only."""
         ends = self.tree.moving(self.loops.bodies[self.loops.rows])
-        return SparseRows.of(ends[:, 0] != ends[:, 1])
+        return SparseRows.of(np.concatenate([self.rows.general, ends[:, 0] != ends[:, 1]]))
+
+    def jacobian_at(self, coefficients: Array | None, of_loops: Callable[[SparseRows], Array]) -> Array:
+        """The entries of all rows: of those that `coefficients` (g, n_v) give, and what loops have at some places."""
+        J, g = self.jacobian, len(self.rows.general)
+        entries = of_loops(SparseRows(J.columns[g:], J.size))
+        if coefficients is None:
+            return entries
+        every = SparseRows.of(np.ones((g, J.size), dtype=bool))
+        at = np.where(J.columns[:g] >= 0, J.columns[:g] + J.size * np.arange(g)[:, None], -1)
+        own = every.at(coefficients, at)
+        return jnp.concatenate([jnp.broadcast_to(own, (*own.shape[:2], *entries.shape[2:])), entries])
+
+    def split(self, rows: Array) -> tuple[Array | None, Array]:
+        """What belongs to rows of given coefficients, None without any, and to loops."""
+        g = len(self.rows.general)
+        return (rows[:g], rows[g:]) if g else (None, rows)
 
     @functools.cached_property
     def coloured(self) -> np.ndarray:
@@ -92,12 +110,13 @@ class ConstrainedTree:
 
 
 class LoopInputs(NamedTuple):
-    """**Arguments:** the parameters of the `joints` that close loops; `efforts` at their rates, given by others; and
-    `drift`, an additional rate of the rows."""
+    """**Arguments:** the parameters of the `joints` that close loops; `efforts` at their rates, given by others;
+    `drift`, an additional rate of all rows; the `coefficients` of those that gears have, None without any."""
 
     joints: LoopJoints
     efforts: Float[Array, " rates"]
     drift: Float[Array, " m"]
+    coefficients: Float[Array, "g n_v"] | None = None
 
 
 def constrained_dynamics(
@@ -123,13 +142,14 @@ def loop_impulse(
     q: tuple[Array, ...],
     joints: LoopJoints,
     rows: Float[Array, " m"],
+    coefficients: Float[Array, "g n_v"] | None = None,
     forward_only: bool = False,
 ) -> Float[Array, " n_v"]:
-    """The change of velocities nearest in the mass metric that takes a violation of the rows away; `forward_only` as in
-    `forward_dynamics`."""
+    """The change of velocities nearest in the mass metric that takes a violation of the rows away; `coefficients` as in
+    `LoopInputs`, `forward_only` as in `forward_dynamics`."""
     tree = constrained.tree
     still = jnp.zeros(tree.n_velocities, rows.dtype)
-    closure = LoopInputs(joints, jnp.zeros(len(constrained.loops.rates), rows.dtype), rows)
+    closure = LoopInputs(joints, jnp.zeros(len(constrained.loops.rates), rows.dtype), rows, coefficients)
     # Without motion and weight, the accelerations that annul a drift are those of an impulse.
     inputs = Inputs(links.weightless, q, still, still, None, closure)
     equations = _equations(constrained, impulse_residual, _impulse_system, impulse_residual_change)
@@ -156,9 +176,10 @@ def rates_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Ar
     dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
     kin = kinematics(tree, links, q, v, dv, differentiable=True)
     joints = closure.joints.in_components()
-    needed = _needed(constrained, inputs, kin, joints, body_wrenches(links, kin), multipliers)
-    rest = links.with_rotors(generalised_forces(tree, kin, needed), dv) - forces
-    return jnp.concatenate([rest, _drift(constrained, kin, joints, closure)])
+    of_gears, of_loops = constrained.split(multipliers)
+    needed = _needed(constrained, inputs, kin, joints, body_wrenches(links, kin), of_loops)
+    rest = _with_gear_forces(closure, links.with_rotors(generalised_forces(tree, kin, needed), dv) - forces, of_gears)
+    return jnp.concatenate([rest, _drift(constrained, kin, joints, closure, dv)])
 
 
 def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> Array:
@@ -169,20 +190,38 @@ def impulse_residual(constrained: ConstrainedTree, inputs: Inputs, x: Array) -> 
     kin = kinematics(tree, links, q, v, differentiable=True)
     bodies, joints, loops = kin.bodies, closure.joints.in_components(), constrained.loops
     momenta = symmetric_times(turned_inertias(links, kin), bodies.spin), scale(links.mass, bodies.velocity)
-    transmitted = transmitted_by(loops, joints, None, multipliers)
+    of_gears, of_loops = constrained.split(multipliers)
+    transmitted = transmitted_by(loops, joints, None, of_loops)
     needed = less_transmitted(bodies, loops, joints, momenta, transmitted)
-    rest = links.with_rotors(generalised_forces(tree, kin, needed), v)
+    rest = _with_gear_forces(closure, links.with_rotors(generalised_forces(tree, kin, needed), v), of_gears)
     rows = rates_and_rows(gaps(bodies, loops, joints).twist, loops, joints)[1]
-    return jnp.concatenate([rest, rows + closure.drift])
+    return jnp.concatenate([rest, _with_gear_rows(closure, rows, v) + closure.drift])
+
+
+def _with_gear_forces(closure: LoopInputs, forces: Array, multipliers: Array | None) -> Array:
+    """Forces with those that the multipliers of gears take."""
+    if closure.coefficients is None:
+        return forces
+    assert multipliers is not None
+    return forces + products(jnp.swapaxes(closure.coefficients, 0, 1), multipliers)
+
+
+def _with_gear_rows(closure: LoopInputs, of_loops: Array, v: Array | None) -> Array:
+    """The rows, at velocities `v` or at rates of these; None: zero."""
+    if closure.coefficients is None:
+        return of_loops
+    nothing = jnp.zeros((len(closure.coefficients), *of_loops.shape[1:]), of_loops.dtype)
+    return jnp.concatenate([nothing if v is None else products(closure.coefficients, v) + nothing, of_loops])
 
 
 class LoopSystem(NamedTuple):
     """`M a + J^T mu = forces` (None: zero) and `J a = rates` at a motion `kin`, with the bodies' `inertia` in world
-    axes."""
+    axes; `coefficients` as in `LoopInputs`."""
 
     links: Links
     kin: TreeMotion
     joints: LoopJoints
+    coefficients: Array | None
     inertia: Symmetric
     forces: Array | None
     rates: Array
@@ -210,72 +249,102 @@ def _system(constrained: ConstrainedTree, inputs: Inputs) -> LoopSystem:
     inertia = turned_inertias(links, kin)
     needed = _needed(constrained, inputs, kin, joints, wrenches_of(links, kin, inertia), None)
     free = forces - generalised_forces(tree, kin, needed)
-    return LoopSystem(links, kin, joints, inertia, free, -_drift(constrained, kin, joints, closure))
+    rates = -_drift(constrained, kin, joints, closure, None)
+    return LoopSystem(links, kin, joints, closure.coefficients, inertia, free, rates)
 
 
 def _impulse_system(constrained: ConstrainedTree, inputs: Inputs) -> LoopSystem:
     """The same without motion, weight and forces."""
     links, q, v, _, _, closure = inputs
     kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
-    return LoopSystem(links, kin, joints, turned_inertias(links, kin), None, -closure.drift)
+    return LoopSystem(links, kin, joints, closure.coefficients, turned_inertias(links, kin), None, -closure.drift)
 
 
 def _solve(constrained: ConstrainedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
-    n_v, links = constrained.tree.n_velocities, inputs.links
-    kin, joints = kinematics(constrained.tree, links, inputs.q, inputs.v), inputs.closure.joints.in_components()
-    system = LoopSystem(links, kin, joints, turned_inertias(links, kin), rhs[:n_v], rhs[n_v:])
-    return _solution(constrained, system)
+    n_v, (links, q, v, _, _, closure) = constrained.tree.n_velocities, inputs
+    kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
+    inertia = turned_inertias(links, kin)
+    return _solution(constrained, LoopSystem(links, kin, joints, closure.coefficients, inertia, rhs[:n_v], rhs[n_v:]))
 
 
 def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
     n_v, (links, q, v, _, loads, closure) = constrained.tree.n_velocities, inputs
     dv, multipliers, joints = x[:n_v], x[n_v:], closure.joints.in_components()
     at = linearisation(constrained.tree, links, q, v, dv, inputs.varied(changing), local=False)
-    system = LoopSystem(links, at.kin, joints, at.inertia, cotangent[:n_v], cotangent[n_v:])
+    coefficients = closure.coefficients
+    system = LoopSystem(links, at.kin, joints, coefficients, at.inertia, cotangent[:n_v], cotangent[n_v:])
     weights = _solution(constrained, system)
     mu = twists_of(constrained.tree, at, weights[:n_v])
+    (of_gears, of_loops), (gear_weights, loop_weights) = map(constrained.split, (multipliers, weights[n_v:]))
     wrenches, by_joints, by_efforts = loop_gradient(
-        at.kin.bodies, mu, constrained.loops, joints, closure.efforts, multipliers, weights[n_v:]
+        at.kin.bodies, mu, constrained.loops, joints, closure.efforts, of_loops, loop_weights
     )
     by_links, by_q, by_v, by_loads = power_gradient(constrained.tree, links, at, loads, weights[:n_v], mu, wrenches)
-    by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:])
+    by_coefficients = None
+    if coefficients is not None:
+        assert of_gears is not None and gear_weights is not None
+        by_coefficients = of_gears[:, None] * weights[:n_v][None] + gear_weights[:, None] * dv[None]
+    by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:], by_coefficients)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 
 
 def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """See `ResidualChange`: where rates and multipliers `x` are held."""
-    tree, closure, given = constrained.tree, inputs.closure, _given(inputs, changes)
-    dv, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
+    tree, closure, given = constrained.tree, inputs.closure, _given(constrained, inputs, changes)
+    dv, (of_gears, of_loops) = x[: tree.n_velocities], constrained.split(x[tree.n_velocities :])
     change = motion_change(tree, inputs, dv, changes, local=False)
     joints = closure.joints.in_components()
-    at_loops = loop_change(change, constrained.loops, joints, closure.efforts, multipliers, given)
+    at_loops = loop_change(change, constrained.loops, joints, closure.efforts, of_loops, given.of_loops)
     forces, inertia = forces_change(tree, inputs, dv, changes, change, at_loops.wrenches)
-    return jnp.concatenate([forces, at_loops.rows]), change.kin, inertia
+    return given.with_gears(forces, at_loops.rows, dv, of_gears), change.kin, inertia
 
 
 def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """The same without motion, weight and forces."""
-    tree, given = constrained.tree, _given(inputs, changes)
-    v, multipliers = x[: tree.n_velocities], x[tree.n_velocities :]
+    tree, given = constrained.tree, _given(constrained, inputs, changes)
+    v, (of_gears, of_loops) = x[: tree.n_velocities], constrained.split(x[tree.n_velocities :])
     change = velocity_change(tree, inputs, v, changes)
     joints = inputs.closure.joints.in_components()
-    at_loops = loop_change(change, constrained.loops, joints, None, multipliers, given)
+    at_loops = loop_change(change, constrained.loops, joints, None, of_loops, given.of_loops)
     momenta, inertia = momenta_change(tree, inputs, v, changes, change, at_loops.wrenches)
-    return jnp.concatenate([momenta, at_loops.rows]), change.kin, inertia
+    return given.with_gears(momenta, at_loops.rows, v, of_gears), change.kin, inertia
 
 
-def _given(inputs: Inputs, changes: Changes) -> LoopInputs:
-    """The changes of what concerns the loops."""
-    return jax.tree.structure(inputs).unflatten(changes).closure
+class Given(NamedTuple):
+    """Changes of what concerns the loops, `of_loops`, and of the gears' `coefficients` and the `drift` of their rows;
+    None for what does not change."""
+
+    of_loops: LoopInputs
+    coefficients: Array | None
+    drift: Array | None
+
+    def with_gears(self, forces: Array, of_loops: Array, v: Array, multipliers: Array | None) -> Array:
+        """The change of the residual, from that of forces and of the loops' rows, where `v` and multipliers of gears
+        are held."""
+        if multipliers is None:
+            return jnp.concatenate([forces, of_loops])
+        rows = jnp.zeros((len(multipliers), *of_loops.shape[1:]), of_loops.dtype)
+        rows = rows if self.drift is None else rows + self.drift
+        if self.coefficients is not None:
+            forces = forces + products(jnp.swapaxes(self.coefficients, 0, 1), multipliers)
+            rows = rows + products(self.coefficients, v)
+        return jnp.concatenate([forces, rows, of_loops])
+
+
+def _given(constrained: ConstrainedTree, inputs: Inputs, changes: Changes) -> Given:
+    given = jax.tree.structure(inputs).unflatten(changes).closure
+    of_gears, of_loops = (None, None) if given.drift is None else constrained.split(given.drift)
+    return Given(given._replace(drift=of_loops), given.coefficients, of_gears)
 
 
 def _push(
     constrained: ConstrainedTree, residual_change: Callable, inputs: Inputs, x: Array, rhs: Array, changes: Changes
 ) -> Array:
-    n_v, joints = constrained.tree.n_velocities, inputs.closure.joints.in_components()
+    n_v, closure = constrained.tree.n_velocities, inputs.closure
     change, kin, inertia = residual_change(constrained, inputs, x, changes)
-    rest = rhs - change
-    return _solution(constrained, LoopSystem(inputs.links, kin, joints, inertia, rest[:n_v], rest[n_v:]))
+    rest, joints = rhs - change, closure.joints.in_components()
+    system = LoopSystem(inputs.links, kin, joints, closure.coefficients, inertia, rest[:n_v], rest[n_v:])
+    return _solution(constrained, system)
 
 
 def _needed(
@@ -295,9 +364,12 @@ def _needed(
     return less_transmitted(kin.bodies, loops, joints, less_loads(kin, wrenches, inputs.loads), transmitted)
 
 
-def _drift(constrained: ConstrainedTree, kin: TreeMotion, joints: LoopJoints, closure: LoopInputs) -> Array:
-    """The rate of the rows, as fast as the velocities of `kin` change."""
-    return drift(gaps(kin.bodies, constrained.loops, joints), constrained.loops, joints) + closure.drift
+def _drift(
+    constrained: ConstrainedTree, kin: TreeMotion, joints: LoopJoints, closure: LoopInputs, dv: Array | None
+) -> Array:
+    """The rate of the rows, as fast as the velocities of `kin` change, by `dv`; None: not at all."""
+    of_loops = drift(gaps(kin.bodies, constrained.loops, joints), constrained.loops, joints)
+    return _with_gear_rows(closure, of_loops, dv) + closure.drift
 
 
 def _solution(constrained: ConstrainedTree, system: LoopSystem) -> Array:
@@ -318,9 +390,10 @@ class Factorised(NamedTuple):
 
 def _factorised(constrained: ConstrainedTree, system: LoopSystem) -> tuple[Factorised, Array | None]:
     """See `Factorised`; and the velocities' rates under forces alone, `M^-1 forces`."""
-    links, kin, joints, inertia, forces, _ = system
+    links, kin, joints, coefficients, inertia, forces, _ = system
     tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
-    entries = loop_jacobian(tree, kin, constrained.loops, joints, J)
+    of_loops = functools.partial(loop_jacobian, tree, kin, constrained.loops, joints)
+    entries = constrained.jacobian_at(coefficients, of_loops)
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]

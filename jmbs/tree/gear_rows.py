@@ -1,4 +1,5 @@
-"""Gears between the joints of an open tree, where they are all that constrains it: their rows and coordinates."""
+"""Gears between joints of the tree, where they are all that constrains it beside loop joints: their rows and
+coordinates."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ def gear_rows(
     rows: np.ndarray,
     kept: tuple[int, ...],
 ) -> GearRows | None:
-    """See `GearRows`; None where there are no gears, or anything else constrains the tree.
+    """See `GearRows`; None where there are no gears, or anything else but loop joints constrains the tree.
 
-    **Arguments:** slots of the tree's rates; constraint `rows` that are not the tree's; blocks that are `kept` in its
-    state.
+    **Arguments:** slots of the tree's rates; constraint `rows` of neither the tree nor loop joints; blocks that are
+    `kept` in its state.
     """
     gears = [path for path in plan.member_of if follows(flat.components[path], GEARS)]
     own = {int(plan.batches[i].multipliers[m, 0]) for i, m in map(plan.member_of.__getitem__, gears)}
-    if recognised.tree.cut or not rows.size or own != set(rows.tolist()):
+    if not rows.size or own != set(rows.tolist()):
         return None
     # Rows that bind velocities of the tree to nothing else.
     if plan.seen_by_rows[np.ix_(rows, np.setdiff1d(np.arange(plan.seen_by_rows.shape[1]), rate_slots))].any():

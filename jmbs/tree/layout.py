@@ -73,9 +73,9 @@ class Layout:
     - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.
       `other_rows`: constraint rows that are not the tree's, theirs among them; `free_slots`, `general_rows`: unknown
       efforts and rows that are neither the tree's nor theirs; `rows`: how all these are coupled.
-    - `only_loops`: these joints, where they are all that constrains, and `loops_alone`: what is known of them where
-      nothing else is beside the tree; `only_gears`: gears, where these are all that constrains; else None.
-      `gears_alone`: whether nothing but gears is beside the tree.
+    - `only_loops`: these joints, where nothing but them and gears constrains, and `loops_alone`: what is known of them
+      where nothing else is beside the tree; `only_gears`: gears, where nothing but them and these joints constrains;
+      else None. `gears_alone`: whether nothing but gears is beside the tree.
     """
 
     tree: Tree
@@ -155,7 +155,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     general_rows = np.setdiff1d(other_rows, _joined([g.rows for g in loops]))
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
     free_slots = np.setdiff1d(free, _joined([rate_slots, *(g.rates for g in loops)]))
-    alone = only_loops(flat, plan, recognised, loops, general_rows)
+    gears = gear_rows(flat, plan, recognised, rate_slots, general_rows, kept)
+    alone = only_loops(flat, plan, recognised, loops, general_rows.size > 0 and gears is None)
     dense = free_slots.size > 0 or any(i in plan.constrained_blocks for i in kept)
     return Layout(
         tree=tree,
@@ -195,7 +196,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, jointed, general_rows, dense),
         only_loops=alone,
-        only_gears=gear_rows(flat, plan, recognised, rate_slots, other_rows, kept),
+        only_gears=gears,
         gears_alone=all(follows(flat.components[p], (*GEARS, Ground)) for p in beside),
         loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, beside, kept_slots),
     )

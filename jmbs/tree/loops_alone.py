@@ -14,6 +14,7 @@ from jmbs.ephs import FlatSystem, Plan, follows
 from jmbs.library.mechanics import Ground
 from jmbs.lie import is_lower_pair
 from jmbs.tree.friction import FrictionSource, friction_sources
+from jmbs.tree.gear_rows import GEARS
 from jmbs.tree.loop_groups import LoopGroup, loops_of
 from jmbs.tree.recognise import JointParts, Recognised
 
@@ -36,7 +37,7 @@ def loops_alone(
     beside: Sequence[str],
     kept_slots: np.ndarray,
 ) -> LoopsAlone | None:
-    """See `LoopsAlone`; None where something else is among the components `beside` the tree and its springs.
+    """See `LoopsAlone`; None where something else but gears is among the components `beside` the tree and its springs.
 
     Also where only the reference semantics knows all of these joints: those with a spring, or friction that heats
     something of its own.
@@ -45,7 +46,7 @@ def loops_alone(
     if any(j.empty is None or j.friction is None for j in in_order):
         return None
     inside = {path for joint in in_order for path in joint.paths}
-    if not all(path in inside or follows(flat.components[path], Ground) for path in beside):
+    if not all(path in inside or follows(flat.components[path], (*GEARS, Ground)) for path in beside):
         return None
     freedom = np.array([joint.freedom for joint in in_order], dtype=int)
     start = np.cumsum(freedom) - freedom
@@ -71,12 +72,12 @@ def loop_elements(
 
 
 def only_loops(
-    flat: FlatSystem, plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], general_rows: np.ndarray
+    flat: FlatSystem, plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], others: bool
 ) -> Loops | None:
-    """The joints that close loops, where they are all that is constrained beyond the tree, and their tangents constant;
-    None where nothing is constrained."""
+    """The joints that close loops, where nothing but them and gears is constrained beyond the tree, and their tangents
+    constant; None where `others` are constrained, or nothing."""
     joints = _in_order(plan, recognised, groups)
-    if general_rows.size or all(joint.freedom == 6 for joint in joints):
+    if others or all(joint.freedom == 6 for joint in joints):
         return None
     constant = all(is_lower_pair(flat.components[j.constraint].motion) for j in joints)
     return loops_of(groups) if constant else None

@@ -39,7 +39,7 @@ def driven_by(dae: TreeDAE, reference: ReferenceDAE) -> TreeDAE:
 def _without_loops(reference: ReferenceDAE, layout: Layout) -> type[TreeDAE]:
     """Also for loops where other constraints are beside them."""
     simple = _simply_driven(reference, layout)
-    if layout.only_gears is not None:
+    if layout.only_gears is not None and not layout.loops:
         return TreeWithGears if simple and layout.gears_alone else TreeWithGearsAndComponents
     if layout.other_rows.size:
         return TreeWithConstraints

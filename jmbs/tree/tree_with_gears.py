@@ -9,22 +9,17 @@ Solved in `jmbs.constraints.bound_dynamics`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.constraints import BindingRows, bound_dynamics, bound_impulse
-from jmbs.jaxext import entries_at
-from jmbs.library.mechanics import Gear, JointRelation
 from jmbs.rigid_body import TreeMotion
 from jmbs.tree.couplings import acting, all_forces, row_residuals
 from jmbs.tree.friction import no_production
-from jmbs.tree.gear_rows import GearRows
-from jmbs.tree.links import gear_values
+from jmbs.tree.gears import gear_gaps, gear_matrix, gear_rates
 from jmbs.tree.open_tree import rates_of_tree
 from jmbs.tree.projection import kept_by_displacement
 from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
@@ -48,12 +43,12 @@ class AbstractTreeWithGears(TreeDAE):
     def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`; one step, since gears bind coordinates as they bind velocities."""
         del t
-        tree, elements, J = self.layout.tree, self.elements(y), _matrix(self)
+        tree, elements, J = self.layout.tree, self.elements(y), gear_matrix(self)
 
         def corrected(violation: Float[Array, " m"]) -> Float[Array, " n_v"]:
             return bound_impulse(tree, self.links, elements, BindingRows(J, violation), self.forward_only)
 
-        step, change = jax.vmap(corrected)(jnp.stack([_gaps(self, y), _rows(self, y[-1][0])]))
+        step, change = jax.vmap(corrected)(jnp.stack([gear_gaps(self, y), gear_rates(self, y[-1][0])]))
         none = no_production(self.layout.friction, self.dtype)
         return self.retract(y, self.velocity(step, change, none, self.kept(y, step)))
 
@@ -95,42 +90,7 @@ def _bound(
 ) -> tuple[Float[Array, " n_v"], Float[Array, ""]]:
     """Accelerations, and the power of multipliers, W."""
     v, elements = y[-1][0], dae.elements(y)
-    violation = _rows(dae, v)
-    rows = BindingRows(_matrix(dae), jnp.zeros_like(violation) if stabilisation is None else stabilisation)
+    violation = gear_rates(dae, v)
+    rows = BindingRows(gear_matrix(dae), jnp.zeros_like(violation) if stabilisation is None else stabilisation)
     dv, multipliers = bound_dynamics(dae.layout.tree, dae.links, elements, v, forces, rows, loads, dae.forward_only)
     return dv, -total(multipliers * violation)
-
-
-def _gear_rows(dae: TreeDAE) -> GearRows:
-    assert dae.layout.only_gears is not None
-    return dae.layout.only_gears
-
-
-def _rate(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
-    return gear.rate(ends)
-
-
-def _gap(gear: Gear | JointRelation, ends: tuple[Array, ...]) -> Array:
-    return gear.rate(ends) + gear.offset
-
-
-def _of_ends(dae: TreeDAE, ends: list[Array], function: Callable[..., Array]) -> Float[Array, "m ..."]:
-    return gear_values(dae.reference, _gear_rows(dae).gears, ends, function)
-
-
-def _rows(dae: TreeDAE, v: Float[Array, " n_v"]) -> Float[Array, " m"]:
-    """`J v`."""
-    return _of_ends(dae, [entries_at(v, own) for own in _gear_rows(dae).velocities], _rate)
-
-
-def _gaps(dae: TreeDAE, y: Own) -> Float[Array, " m"]:
-    """What `J v` is the rate of."""
-    gears = _gear_rows(dae)
-    q = jnp.concatenate([y[b].ravel() for b in gears.blocks])
-    return _of_ends(dae, [entries_at(q, own) for own in gears.coordinates], _gap)
-
-
-def _matrix(dae: TreeDAE) -> Float[Array, "m n_v"]:
-    """`J`."""
-    units = [jnp.asarray(np.eye(dae.layout.tree.n_velocities)[own], dae.dtype) for own in _gear_rows(dae).velocities]
-    return _of_ends(dae, units, _rate)

@@ -1,4 +1,5 @@
-"""Trees that loop joints alone constrain, see `Layout.only_loops`; with or without other components that act on them.
+"""Trees that loop joints constrain, alone or with gears, see `Layout.only_loops`; with or without other components that
+act on them.
 
 Rates and projections are those that `tree_with_constraints.py` has for any constraints; where nothing else is beside
 the tree, they need no reference semantics.
@@ -35,6 +36,7 @@ from jmbs.lie import along_batches
 from jmbs.rigid_body import TreeMotion, body_motions, frame_of, motion_of
 from jmbs.tree.couplings import acting, all_forces
 from jmbs.tree.friction import friction_forces, no_production
+from jmbs.tree.gears import gear_gaps, gear_matrix, gear_rates
 from jmbs.tree.links import members
 from jmbs.tree.loops_alone import LoopsAlone
 from jmbs.tree.projection import kept_by_displacement
@@ -62,18 +64,18 @@ class AbstractTreeWithLoops(TreeDAE):
         """See `TreeDAE`."""
         del t
         at = loop_residuals(self, y) if motion is None else seen_residuals(self, y, motion)
-        return at.rows, at.normal
+        return _rows(self, y[-1][0], at.rows), _gaps(self, y, at.normal)
 
     def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
         del t
-        none, kept = no_production(self.layout.friction, self.dtype), self.kept(y)
+        none, kept, gears = no_production(self.layout.friction, self.dtype), self.kept(y), _coefficients(self)
 
         def correct(y: Own, positions: Array) -> tuple[Own, None]:
             at = loop_residuals(self, y)
-            rows = jnp.where(positions, at.normal, at.rows)
+            rows = jnp.where(positions, _gaps(self, y, at.normal), _rows(self, y[-1][0], at.rows))
             tree, elements = _constrained_tree(self), self.elements(y)
-            change = loop_impulse(tree, self.links, elements, self.loop_joints, rows, self.forward_only)
+            change = loop_impulse(tree, self.links, elements, self.loop_joints, rows, gears, self.forward_only)
             step, dv = jnp.where(positions, change, 0.0), jnp.where(positions, 0.0, change)
             # With the bodies in place, loop joints close what is open along them.
             own = jnp.where(positions, 0.0, at.along)
@@ -92,7 +94,7 @@ class TreeWithLoops(AbstractTreeWithLoops):
         forces, production, (supplied, dissipated) = self.own_forces(jnp.asarray(t, self.dtype), y)
         rates, rows = loop_rates_and_rows(self, y, v)
         friction = friction_forces(self.reference, _alone(self).friction, rates)
-        closure = LoopInputs(self.loop_joints, friction.forces, _drift(rows, stabilisation))
+        closure = LoopInputs(self.loop_joints, friction.forces, _drift(rows, stabilisation), _coefficients(self))
         dv, multipliers = constrained_dynamics(
             _constrained_tree(self), self.links, self.elements(y), v, forces, closure, None, self.forward_only
         )
@@ -118,7 +120,7 @@ class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
         """See `TreeDAE`."""
         given, v = acting(self, t, y), y[-1][0]
         _, rows = loop_rates_and_rows(self, y, v)
-        closure = LoopInputs(self.loop_joints, given.efforts, _drift(rows, stabilisation))
+        closure = LoopInputs(self.loop_joints, given.efforts, _drift(rows, stabilisation), _coefficients(self))
         tree, elements = _constrained_tree(self), self.elements(y)
         dv, multipliers = constrained_dynamics(
             tree, self.links, elements, v, given.forces, closure, given.loads, self.forward_only
@@ -140,7 +142,7 @@ def by_group(dae: AbstractTreeWithLoops, rates: Float[Array, " k"]) -> list[Floa
 
 
 def loop_rates_and_rows(dae: AbstractTreeWithLoops, y: Own, v: Array) -> tuple[Float[Array, " k"], Float[Array, " m"]]:
-    """The rates of loop joints, and the rows, at velocities `v`."""
+    """The rates of loop joints, and all rows, at velocities `v`."""
     loops = _loops(dae)
     leaves, structure = jax.tree.flatten(dae.loop_joints)
 
@@ -149,7 +151,7 @@ def loop_rates_and_rows(dae: AbstractTreeWithLoops, y: Own, v: Array) -> tuple[F
         return rates_and_rows(gaps(motion_of(x), loops, joints).twist, loops, joints)
 
     rates, rows = along_batches(of_motion, _motion(dae, y, v), *leaves)
-    return rates, rows
+    return rates, _rows(dae, v, rows)
 
 
 def loop_residuals(dae: AbstractTreeWithLoops, y: Own) -> Residuals:
@@ -178,6 +180,20 @@ def _loop_elements(dae: AbstractTreeWithLoops, y: Own) -> Float[Array, "n 3 4"]:
         included = eqx.filter_vmap(lambda _, joint, q: joint.inclusion(q))
         motions.append(included(np.arange(len(rows)), joints, entries_at(y[block], rows)))
     return jnp.concatenate(motions)
+
+
+def _rows(dae: AbstractTreeWithLoops, v: Array, of_loops: Array) -> Float[Array, " m"]:
+    """Those of loops, with those of gears before them."""
+    return of_loops if dae.layout.only_gears is None else jnp.concatenate([gear_rates(dae, v), of_loops])
+
+
+def _gaps(dae: AbstractTreeWithLoops, y: Own, of_loops: Array) -> Float[Array, " m"]:
+    """What these are the rates of."""
+    return of_loops if dae.layout.only_gears is None else jnp.concatenate([gear_gaps(dae, y), of_loops])
+
+
+def _coefficients(dae: AbstractTreeWithLoops) -> Float[Array, "g n_v"] | None:
+    return None if dae.layout.only_gears is None else gear_matrix(dae)
 
 
 def _alone(dae: AbstractTreeWithLoops) -> LoopsAlone:

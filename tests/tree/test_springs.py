@@ -16,7 +16,14 @@ from quick import quick_jit
 import jmbs
 from jmbs.library.mechanics import TableSpec
 from jmbs.simulation.formulation import formulation_of
-from jmbs.tree import OpenTree, TreeWithComponents, TreeWithGears, TreeWithGearsAndComponents, TreeWithLoops
+from jmbs.tree import (
+    AbstractTreeWithLoops,
+    OpenTree,
+    TreeWithComponents,
+    TreeWithGears,
+    TreeWithGearsAndComponents,
+    TreeWithLoops,
+)
 from jmbs.tree.couplings import all_forces
 from jmbs.tree.reactions import seen
 from jmbs.tree.tree_with_constraints import TreeWithConstraints
@@ -84,14 +91,30 @@ def loop() -> jmbs.Mechanism:
     return m
 
 
+def geared_loop() -> jmbs.Mechanism:
+    """The loop with a wheel that a gear binds to its crank."""
+    m = loop()
+    m.add_body("output", mass=1.0, **INERTIA)
+    m.add_joint("output_shaft", "revolute", "ground", "output", [0.0, 0.0, 0.1], [0.02, 0.0, 0.0], axis=[0.0, 1.0, 0.0])
+    m.add_constraint("mesh", "gear", joint="output_shaft", driver="bearing", ratio=-2.0)
+    return m
+
+
 def tied_wheels() -> jmbs.Mechanism:
-    """The wheels with a spring and damper at the second one, a load, a user's force, and a store of heat."""
-    m = wheels()
+    return _tied(wheels())
+
+
+def tied_geared_loop() -> jmbs.Mechanism:
+    return _tied(geared_loop())
+
+
+def _tied(m: jmbs.Mechanism) -> jmbs.Mechanism:
+    """With a spring and damper at the output, a load, a user's force, and a store of heat."""
     m.add_spring_damper("tie", "ground", "output", [0.5, 0.0, 0.3], [0.0, 0.2, 0.1], stiffness=20.0, damping=0.3)
-    m.add_load("wind", "input", [0.1, 0.0, 0.0], force=[0.0, 2.0, 1.0])
+    m.add_load("wind", next(iter(m.bodies)), [0.1, 0.0, 0.0], force=[0.0, 2.0, 1.0])
     m.add_force("drag", "output", lambda t, pose, velocity: -0.1 * velocity * jnp.abs(velocity))
-    m.add_store("bearing", 50.0)
-    more = {"friction": {"viscous": 0.2, "heats": "bearing", "temperature_coefficient": 0.01}}
+    m.add_store("oil", 50.0)
+    more = {"friction": {"viscous": 0.2, "heats": "oil", "temperature_coefficient": 0.01}}
     m.joints["output_shaft"] = dataclasses.replace(m.joints["output_shaft"], **more)
     return m
 
@@ -101,11 +124,13 @@ MECHANISMS = {
     "wheels": (wheels, TreeWithGears),
     "tied wheels": (tied_wheels, TreeWithGearsAndComponents),
     "loop": (loop, TreeWithLoops),
+    "geared loop": (geared_loop, TreeWithLoops),
+    "tied geared loop": (tied_geared_loop, AbstractTreeWithLoops),
 }
 
 
 @pytest.mark.parametrize(
-    "name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("wheels", "tied wheels", "loop"))]
+    "name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name != "arm")]
 )
 def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
     make, kind = MECHANISMS[name]
