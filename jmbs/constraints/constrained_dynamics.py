@@ -34,7 +34,7 @@ from jmbs.constraints.loop_joints import (
 from jmbs.constraints.loop_tangents import loop_change
 from jmbs.constraints.row_blocks import band_solver
 from jmbs.constraints.row_plan import RowPlan
-from jmbs.linear import SparseRows, definite_solver_of_many, products
+from jmbs.linear import SparseRows, definite_solver_of_many, products, without_rounding
 from jmbs.rigid_body import (
     Changes,
     Column,
@@ -393,7 +393,7 @@ def _factorised(constrained: ConstrainedTree, system: LoopSystem) -> tuple[Facto
     links, kin, joints, coefficients, inertia, forces, _ = system
     tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
     of_loops = functools.partial(loop_jacobian, tree, kin, constrained.loops, joints)
-    entries = constrained.jacobian_at(coefficients, of_loops)
+    entries = without_rounding(constrained.jacobian_at(coefficients, of_loops))
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]

@@ -22,6 +22,7 @@ from jmbs.linear.saddle import (
     definite_solver_of_many,
     saddle_solver,
     solve_saddle,
+    without_rounding,
 )
 from jmbs.linear.small import definite_inverse, products
 from jmbs.linear.sparse import seeds, sparse_matrix
@@ -53,4 +54,5 @@ __all__ = [
     "solve_definite",
     "solve_saddle",
     "sparse_matrix",
+    "without_rounding",
 ]

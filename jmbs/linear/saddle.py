@@ -23,6 +23,24 @@ below the smallest singular value of a sound mechanism, so that two refinements 
 the position drift, below which the near-null directions of redundant constraints would be amplified."""
 
 
+ROUNDING = 256
+"""Times `eps` the size up to which entries of a row of unit scale, in rad and m, may be nothing but rounding."""
+
+
+def without_rounding(rows: Float[Array, "m n *b"]) -> Float[Array, "m n *b"]:
+    """Rows, those zero that are nothing but rounding; derivatives are those of the rows.
+
+    A joint that binds only what others bind already, as the second hinge of a door does, has such rows. Where there are
+    no others a scale of their own would make constraints of them.
+    """
+    if rows.size == 0:
+        return rows
+    least = ROUNDING * float(jnp.finfo(rows.dtype).eps)
+    size = jax.lax.stop_gradient(largest(jnp.swapaxes(jnp.abs(rows), 0, 1)))
+    nothing = (size <= least)[:, None]
+    return rows - jax.lax.stop_gradient(jnp.where(nothing, rows, jnp.zeros_like(rows)))
+
+
 def solve_saddle(
     A: Float[Array, "m m"], B: Float[Array, "m n"], b1: Float[Array, " n"], b2: Float[Array, " m"]
 ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.constraints import Split, block_solver, by_colour, in_blocks
-from jmbs.linear import saddle_solver, sparse_matrix
+from jmbs.linear import saddle_solver, sparse_matrix, without_rounding
 from jmbs.rigid_body import forward_dynamics, mass_solver
 from jmbs.tree.couplings import (
     Geometry,
@@ -126,7 +126,7 @@ def constraint_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Calla
         of_loops = jacobian(layout.tree, layout.loops, geometry.loops, dae.motion(y))
         J = jnp.concatenate([J, of_loops])
         kept, free = (jnp.pad(x, ((0, len(of_loops)), (0, 0))) for x in (kept, free))
-    return Matrices(J, kept, free)
+    return Matrices(without_rounding(J), kept, free)
 
 
 def multiplier_solver(

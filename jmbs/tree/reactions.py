@@ -106,7 +106,8 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     if mu is not None:
         reaction, multipliers = _least(dae, geometry, motion, rows, inverse, reaction, multipliers)
         independent, lengths = singular_values_of_directions(rows), row_lengths(rows)
-        independent = jnp.pad(independent, (0, len(rows) - len(independent))) / independent[0]
+        first = jnp.where(independent[0] > 0, independent[0], jnp.ones_like(independent[0]))
+        independent = jnp.pad(independent, (0, len(rows) - len(independent))) / first
     efforts, violation = _efforts_and_violation(dae, t, geometry, o.free)
     tangents = sum(group.rates.size for group in layout.loops)
     values = jnp.concatenate([jnp.ones(_own_rows(dae) + tangents, dae.dtype), independent])
