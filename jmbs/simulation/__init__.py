@@ -7,7 +7,7 @@ from jmbs.simulation.batch_runs import simulate_batch, takes_adaptive_steps
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.dataset import ACCOUNT as SCALARS
-from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS, labelled_arrays
+from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS, labelled_arrays, variable_name
 from jmbs.simulation.inputs import input_size, with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.labelled import LabelledArrays
@@ -81,6 +81,7 @@ __all__ = [
     "takes_adaptive_steps",
     "use_all_cores",
     "variational_residual",
+    "variable_name",
     "waiting",
     "with_inputs",
 ]

@@ -177,7 +177,7 @@ def _joint_variables(trajectory: Trajectory) -> dict[str, Any]:
     for symbol, kind, joint, _, units in _coordinate_sets(trajectory):
         attrs = {"units": _joined(units), "long_name": f"{kind} of {joint}"}
         dims = ("time", _coordinate_dim(trajectory, symbol, joint))
-        variables[f"{symbol}_{joint}"] = (dims, getattr(trajectory, symbol)[joint], attrs)
+        variables[f"{symbol}_{variable_name(joint)}"] = (dims, getattr(trajectory, symbol)[joint], attrs)
     if joints and trajectory.reaction is not None:
         attrs = {
             "units": ", ".join(WRENCH_UNITS),
@@ -221,13 +221,13 @@ def _constraint_variables(trajectory: Trajectory) -> dict[str, Any]:
         if trajectory.multipliers is not None:
             units = tuple({"torque": "N m", "force": "N"}.get(row.partition("_")[0], "1") for row in rows)
             attrs = {"units": _joined(units), "long_name": f"{', '.join(rows)} of {path}"}
-            name = f"multiplier_{_variable(path)}"
+            name = f"multiplier_{variable_name(path)}"
             variables[name] = (("time", f"{name}_row"), trajectory.multipliers[path], attrs)
         for field, text in (("constraint_position", "violation"), ("constraint_velocity", "rate of the violation")):
             residuals = getattr(trajectory, field)
             if residuals is not None:
                 attrs = {"units": "1", "long_name": f"largest {text} of {path}"}
-                variables[f"{field}_{_variable(path)}"] = (("time",), residuals[path], attrs)
+                variables[f"{field}_{variable_name(path)}"] = (("time",), residuals[path], attrs)
     return variables
 
 
@@ -235,13 +235,13 @@ def _by_path(kind: str, values: Mapping[str, Any], units: Mapping[str, str], lea
     """Variables `state_<path>` or `output_<path>`, whose values have `lead` axes of members and time."""
     variables = {}
     for path, array in values.items():
-        name = f"{kind}_{_variable(path)}"
+        name = f"{kind}_{variable_name(path)}"
         dims = ("time", *(f"{name}_axis{axis}" for axis in range(array.ndim - lead)))
         variables[name] = (dims, array, {"units": units.get(path, "1"), "long_name": f"{kind} {path}"})
     return variables
 
 
-def _variable(path: str) -> str:
+def variable_name(path: str) -> str:
     """A path in the name of a variable: NetCDF reads a slash as a group, and names of components never hold a dot."""
     return path.replace("/", ".")
 
@@ -260,8 +260,8 @@ def _coordinate_sets(trajectory: Trajectory) -> list[tuple[str, str, str, tuple[
 
 def _coordinate_dim(trajectory: Trajectory, symbol: str, joint: str) -> str:
     """`q_<joint>_coordinate`, lengthened while another joint is itself called `<joint>_coordinate`."""
-    name = f"{joint}_coordinate"
-    while name in trajectory.labels.joints:
+    name, joints = f"{variable_name(joint)}_coordinate", set(map(variable_name, trajectory.labels.joints))
+    while name in joints:
         name += "_"
     return f"{symbol}_{name}"
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from jmbs.errors import ModelError
 from jmbs.files import replacing
-from jmbs.simulation import Trajectory, labelled_arrays
+from jmbs.simulation import Trajectory, labelled_arrays, variable_name
 from jmbs.visualise.by_path import Line, Panel, panels_by_path
 from jmbs.visualise.canvas import EDGE, TITLE, Result, arrange, finish_axes, headline, log_scale, save, stacked_figure
 from jmbs.visualise.exergy import exergy_figure
@@ -194,7 +194,7 @@ def _joint_lines(dataset: Result) -> dict[str, list[Line]]:
     """Curves `<joint>.<coordinate>` by unit, joints in their order in the dataset."""
     by_unit: dict[str, list[Line]] = {}
     for joint in _names(dataset, "joint"):
-        name = f"q_{joint}"
+        name = f"q_{variable_name(joint)}"
         if name not in dataset:
             continue
         dim = str(dataset[name].dims[-1])

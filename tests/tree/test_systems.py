@@ -8,12 +8,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 
 import jmbs
 from jmbs.ephs import System, pattern
 from jmbs.errors import ModelError
+from jmbs.io import write_result
 from jmbs.library.mechanics import ThermalStore, two_body_system
 from jmbs.library.thermal import Conduction
+from jmbs.visualise import plot_trajectory
 from tests.conftest import ROOT
 
 RUN: dict[str, Any] = {"t1": 0.2, "dt": 0.01, "solver": "rk4", "save_every": 0.1}
@@ -114,7 +117,7 @@ def alone():
 
 
 @pytest.mark.parametrize("formulation", ["tree", slow("absolute")])
-def test_nested_systems_move_as_they_do_alone(alone, formulation):
+def test_nested_systems_move_as_they_do_alone(alone, formulation, tmp_path):
     """Two of a kind, one two levels deep, with their own drives, stores and names by path."""
     mechanism = jmbs.Mechanism("both", gravity=(0.0, 0.0, -9.81))
     mechanism.add_system("left", swing().system())
@@ -133,6 +136,10 @@ def test_nested_systems_move_as_they_do_alone(alone, formulation):
                 np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6 if shown == "reaction" else 1e-9)
     np.testing.assert_allclose(run.supplied, 2 * alone.supplied, rtol=1e-8)
     np.testing.assert_allclose(run.first_law_residual, 0.0, atol=1e-7)
+    write_result(run, tmp_path)
+    with xarray.open_dataset(tmp_path / "result.nc") as dataset:
+        np.testing.assert_array_equal(dataset["q_right.inner.hinge"], run.q["right/inner/hinge"])
+    assert tmp_path / "plots" / "trajectories.png" in plot_trajectory(run, tmp_path / "plots")
 
 
 def test_a_drive_below_the_root_can_be_replaced(alone):
