@@ -261,8 +261,8 @@ def _impulse_system(constrained: ConstrainedTree, inputs: Inputs) -> LoopSystem:
 
 
 def _solve(constrained: ConstrainedTree, inputs: Inputs, _: Array, rhs: Array) -> Array:
-    n_v, (links, q, v, _, _, closure) = constrained.tree.n_velocities, inputs
-    kin, joints = kinematics(constrained.tree, links, q, v), closure.joints.in_components()
+    n_v, links, closure = constrained.tree.n_velocities, inputs.links, inputs.closure
+    kin, joints = kinematics(constrained.tree, links, inputs.q, inputs.v), closure.joints.in_components()
     inertia = turned_inertias(links, kin)
     return _solution(constrained, LoopSystem(links, kin, joints, closure.coefficients, inertia, rhs[:n_v], rhs[n_v:]))
 
