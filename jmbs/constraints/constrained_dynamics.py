@@ -310,7 +310,7 @@ def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Arr
     return given.with_gears(momenta, at_loops.rows, v, of_gears), change.kin, inertia
 
 
-class Given(NamedTuple):
+class RowChanges(NamedTuple):
     """Changes of what concerns the loops, `of_loops`, and of the gears' `coefficients` and the `drift` of their rows;
     None for what does not change."""
 
@@ -331,10 +331,10 @@ class Given(NamedTuple):
         return jnp.concatenate([forces, rows, of_loops])
 
 
-def _given(constrained: ConstrainedTree, inputs: Inputs, changes: Changes) -> Given:
+def _given(constrained: ConstrainedTree, inputs: Inputs, changes: Changes) -> RowChanges:
     given = jax.tree.structure(inputs).unflatten(changes).closure
     of_gears, of_loops = (None, None) if given.drift is None else constrained.split(given.drift)
-    return Given(given._replace(drift=of_loops), given.coefficients, of_gears)
+    return RowChanges(given._replace(drift=of_loops), given.coefficients, of_gears)
 
 
 def _push(
