@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import largest
 from jmbs.by_value import by_value
 from jmbs.constraints.loop_adjoint import loop_gradient
 from jmbs.constraints.loop_joints import (
@@ -393,7 +394,9 @@ def _factorised(constrained: ConstrainedTree, system: LoopSystem) -> tuple[Facto
     links, kin, joints, coefficients, inertia, forces, _ = system
     tree, rows, J = constrained.tree, constrained.rows, constrained.jacobian
     of_loops = functools.partial(loop_jacobian, tree, kin, constrained.loops, joints)
-    entries = without_rounding(constrained.jacobian_at(coefficients, of_loops))
+    # Rows are formed about the world's origin.
+    reach = largest(jnp.concatenate([jnp.abs(x) for x in kin.bodies.position]))
+    entries = without_rounding(constrained.jacobian_at(coefficients, of_loops), 1.0 + reach)
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]

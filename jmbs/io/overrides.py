@@ -48,6 +48,8 @@ def _require_names(file: Path, config: dict[str, Any], keys: list[str], named: t
         if name not in known:
             found = f"no {name} in {'/'.join(keys[: i + 1])} (from --set)"
             raise ConfigError(file, "/".join(keys), found, f"a name of the config{nearest(name, known)}")
+        if section != "systems":
+            return
         place = known[name]
 
 

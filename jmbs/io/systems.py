@@ -61,7 +61,7 @@ def _composite(path: str, section: SystemSection, folder: Path) -> System:
         return System(pattern(interfaces, junctions, section.ports or ()), boxes)
     except ModelError as error:
         below = error.path.removeprefix("outer/")
-        below = error.path if below == error.path else f"ports/{below}"
+        below = error.path if below == error.path or "outer" in boxes else f"ports/{below}"
         raise ModelError(f"{path}/{below}", error.found, error.wanted) from error
 
 

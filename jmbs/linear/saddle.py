@@ -27,17 +27,18 @@ ROUNDING = 256
 """Times `eps` the size up to which entries of a row of unit scale, in rad and m, may be nothing but rounding."""
 
 
-def without_rounding(rows: Float[Array, "m n *b"]) -> Float[Array, "m n *b"]:
+def without_rounding(rows: Float[Array, "m n *b"], size: Float[Array, "*b"]) -> Float[Array, "m n *b"]:
     """Rows, those zero that are nothing but rounding; derivatives are those of the rows.
+
+    **Arguments:** `size` of the terms that entries are sums of.
 
     A joint that binds only what others bind already, as the second hinge of a door does, has such rows. Where there are
     no others a scale of their own would make constraints of them.
     """
     if rows.size == 0:
         return rows
-    least = ROUNDING * float(jnp.finfo(rows.dtype).eps)
-    size = jax.lax.stop_gradient(largest(jnp.swapaxes(jnp.abs(rows), 0, 1)))
-    nothing = (size <= least)[:, None]
+    least = ROUNDING * float(jnp.finfo(rows.dtype).eps) * jax.lax.stop_gradient(size)
+    nothing = (jax.lax.stop_gradient(largest(jnp.swapaxes(jnp.abs(rows), 0, 1))) <= least)[:, None]
     return rows - jax.lax.stop_gradient(jnp.where(nothing, rows, jnp.zeros_like(rows)))
 
 

@@ -22,7 +22,7 @@ from jmbs.rigid_body.topology import Links
 
 class Inputs(NamedTuple):
     """What motions and forward dynamics depend on; arguments as in `forward_dynamics`, and `closure`: what joints that
-    close loops add, see `jmbs.constraints.constrained_dynamics`."""
+    close loops, and gears, add, see `jmbs.constraints`."""
 
     links: Links
     q: tuple[Array, ...]

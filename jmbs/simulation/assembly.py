@@ -24,7 +24,7 @@ from jmbs.library.mechanics import FoundJoint, place_along_joints, port_distance
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
-from jmbs.simulation.mechanics import component
+from jmbs.simulation.mechanics import component, gear_steps
 from jmbs.simulation.misses import Misses, unit_of_row
 from jmbs.simulation.state import State, identity_state
 from jmbs.simulation.tree_assembly import assemble_from_joints, follows_from_joints, pose_of
@@ -110,7 +110,7 @@ def _start(model: Model) -> tuple[Array, ...]:
     motions = [component(dae, joint.constraint).motion for joint in parts.joints]
     before, after = ([component(dae, joint.offsets[end]).frame for joint in parts.joints] for end in (0, 1))
     q = [_element(model, joint, states) for joint in parts.joints]
-    for step in layout.gear_steps:
+    for step in gear_steps(layout, model.initial):
         gear = component(dae, step.gear)
         moved, _ = gear.ends[step.end]
         q[step.joints[moved]] = solved_for(gear, step.end, [q[joint] for joint in step.joints], gear.offset)

@@ -208,7 +208,7 @@ def _other_variables(trajectory: Trajectory) -> dict[str, Any]:
             variables[field] = (("time", dim), stacked, {"units": unit, "long_name": name})
     for store, kelvin in trajectory.temperature.items():
         attrs = {"units": "K", "long_name": f"temperature of {store}"}
-        variables[f"temperature_{store}"] = (("time",), kelvin, attrs)
+        variables[f"temperature_{variable_name(store)}"] = (("time",), kelvin, attrs)
     labels = trajectory.labels
     variables |= _by_path("state", trajectory.states, dict(labels.state_units), trajectory.ts.ndim)
     return variables | _by_path("output", trajectory.outputs, dict(labels.output_units), trajectory.ts.ndim)

@@ -45,15 +45,12 @@ class MechanicalLayout:
     """What is mechanical in a system, by name; static.
 
     **Arguments:** `parts`: bodies, joints, elements, constraints and stores; `placement`: the plan of assembly;
-    `gear_steps`, `gear_rate_steps`: how gears carry given coordinates and rates on; `state_shapes`: shape of every
-    state that may be given, by junction name; `systems`: boxes that a mechanism holds beside its own parts;
-    `other_rows`: constraints that components impose which are no such parts, by their paths.
+    `state_shapes`: shape of every state that may be given, by junction name; `systems`: boxes that a mechanism holds
+    beside its own parts; `other_rows`: constraints that components impose which are no such parts, by their paths.
     """
 
     parts: MechanicalParts
     placement: Placement
-    gear_steps: tuple[GearStep, ...]
-    gear_rate_steps: tuple[GearStep, ...]
     state_shapes: tuple[tuple[str, tuple[int, ...]], ...]
     systems: tuple[str, ...] = ()
     other_rows: tuple[FoundConstraint, ...] = ()
@@ -111,22 +108,34 @@ def layout_of(
 
     **Arguments:** `initial`: sections `joints`, `bodies` and `states` of what is given, by name; `systems`: names.
     """
-    joints, bodies, states = (initial.get(section, {}) for section in ("joints", "bodies", "states"))
+    bodies, states = (initial.get(section, {}) for section in ("bodies", "states"))
     posed = {name for name, entry in bodies.items() if {"position", "quaternion"} & entry.keys()}
     posed |= {body.name for body in parts.bodies if body.pose in states}
-    turned = {name for name, entry in joints.items() if {"q", "guess"} & entry.keys()}
-    turned |= {joint.name for joint in parts.joints if joint.coordinates in states}
-    turned |= {motion.joint for motion in parts.motions}
+    turned = _turned(parts, initial)
     ends = {joint.name: (joint.parent, joint.child) for joint in parts.joints}
     return MechanicalLayout(
         parts,
         make_placement(tuple(body.name for body in parts.bodies), ends, posed, turned),
-        make_gear_steps(parts.gears, tuple(ends), turned),
-        make_gear_steps(parts.gears, tuple(ends), {name for name, entry in joints.items() if "v" in entry}),
         tuple(state_shapes(dae, parts).items()),
         tuple(systems),
         _other_rows(dae.plan, parts),
     )
+
+
+def gear_steps(
+    layout: MechanicalLayout, initial: Mapping[str, Mapping[str, Any]], rates: bool = False
+) -> tuple[GearStep, ...]:
+    """How gears carry given coordinates on, or given `rates`; `initial` as in `layout_of`."""
+    moving = {name for name, entry in initial.get("joints", {}).items() if "v" in entry}
+    given = moving if rates else _turned(layout.parts, initial)
+    return make_gear_steps(layout.parts.gears, layout.joints, given, rates)
+
+
+def _turned(parts: MechanicalParts, initial: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The joints of whose coordinates something is said."""
+    turned = {name for name, entry in initial.get("joints", {}).items() if {"q", "guess"} & entry.keys()}
+    turned |= {joint.name for joint in parts.joints if joint.coordinates in initial.get("states", {})}
+    return turned | {motion.joint for motion in parts.motions}
 
 
 def _other_rows(plan: Plan, parts: MechanicalParts) -> tuple[FoundConstraint, ...]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jmbs.library.mechanics import GearStep, gear_error, solved_for
 from jmbs.lie import SE3, quaternion_to_rotation, rotate_back
-from jmbs.simulation.mechanics import component
+from jmbs.simulation.mechanics import component, gear_steps
 from jmbs.simulation.misses import Misses, unit_of_row
 from jmbs.simulation.state import State
 from jmbs.tree import tree_dae
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 
 def follows_from_joints(model: Model) -> bool:
-    """Whether nothing but gears binds the tree, each of which has one coordinate and one rate that nothing else says,
-    and bodies are given at most where no joint leads to them."""
+    """Whether nothing but gears binds the tree, which say what nobody gave, and bodies are given at most where no joint
+    leads to them."""
     if model.tree is None or not set(model.tree.other_rows.tolist()) <= _gear_rows(model):
         return False
-    mechanics = model.layout
-    if any(len(steps) < len(mechanics.parts.gears) for steps in (mechanics.gear_steps, mechanics.gear_rate_steps)):
+    if not _gears_say_the_rest(model):
         return False
     layout: Any = model.tree
     roots = layout.tree.free_bodies
@@ -39,6 +38,23 @@ def follows_from_joints(model: Model) -> bool:
         moving |= {name for block, _ in layout.rotors.blocks for name in model.dae.plan.blocks[block].junctions}
     bodies = {layout.tree.bodies[body] for body in roots}
     return set(model.initial.get("bodies", {})) <= bodies and not moving & model.initial.get("states", {}).keys()
+
+
+def _gears_say_the_rest(model: Model) -> bool:
+    """Whether each gear has one coordinate that nothing else says, and one rate, or none that anybody gave: then all of
+    them are zero. Not where a coefficient of zero could be in the way, of a joint's other coordinates or of a guess."""
+    gears, given = model.layout.parts.gears, model.initial.get("joints", {})
+    if any(len(gear.ends) > len(gear.joints) for gear in gears):
+        return False
+    if any("guess" in given.get(joint, {}) for gear in gears for joint in gear.joints):
+        return False
+    if len(gear_steps(model.layout, model.initial)) < len(gears):
+        return False
+    steps = gear_steps(model.layout, model.initial, rates=True)
+    end_of = {gear.name: gear.ends for gear in gears}
+    known = {joint for joint, entry in given.items() if "v" in entry} | {end_of[s.gear][s.end] for s in steps}
+    rest = [end for gear in gears if gear.name not in {step.gear for step in steps} for end in gear.ends]
+    return not any(end in known or end[0] in known for end in rest)
 
 
 def assemble_from_joints(model: Model) -> tuple[State, Misses]:
@@ -65,7 +81,9 @@ def assemble_from_joints(model: Model) -> tuple[State, Misses]:
         for block, rates in layout.rotors.held(y[-1][0]).items():
             x[block] = rates
     units = {entry.name: unit_of_row(entry.multipliers[0]) for entry in model.layout.parts.constraints}
-    misses = {gear: {units[gear]: gaps[gear], f"{units[gear]}/s": rate_gaps[gear]} for gear in gaps}
+    misses = {gear: {units[gear]: gap} for gear, gap in gaps.items()}
+    for gear, gap in rate_gaps.items():
+        misses[gear][f"{units[gear]}/s"] = gap
     return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks)), misses
 
 
@@ -105,7 +123,7 @@ def _bound_coordinates(model: Model, blocks: list[Array]) -> tuple[list[Array], 
         block = next(i for i, junctions in enumerate(names) if holding[joint] in junctions)
         at[joint] = block, names[block].index(holding[joint])
     q = {joint: blocks[block][row] for joint, (block, row) in at.items()}
-    gaps = _bind(model, model.layout.gear_steps, q, rates=False)
+    gaps = _bind(model, gear_steps(model.layout, model.initial), q, rates=False)
     for joint, (block, row) in at.items():
         blocks[block] = blocks[block].at[row].set(q[joint])
     return blocks, gaps
@@ -118,7 +136,7 @@ def _bound_rates(model: Model, given: dict[str, Any]) -> tuple[dict[str, Array],
     for group in layout.tree.groups:
         nothing = jnp.zeros(group.velocities.shape[1], model.dtype)
         rates |= {name: given.get(name, {}).get("v", nothing) for name in group.names if name}
-    return rates, _bind(model, model.layout.gear_rate_steps, rates, rates=True)
+    return rates, _bind(model, gear_steps(model.layout, model.initial, rates=True), rates, rates=True)
 
 
 def _bound_joints(model: Model) -> list[str]:

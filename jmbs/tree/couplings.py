@@ -62,7 +62,7 @@ def geometry_of(dae: TreeDAE, y: Own, motion: TreeMotion | None = None) -> Geome
 
 
 def moving_with(dae: TreeDAE, y: Own, rates: list[Float[Array, "n k"]], motion: TreeMotion | None = None) -> Geometry:
-    """The geometry of a tree that loop joints alone constrain, if anything does, without their rows.
+    """The geometry of a tree that nothing but loop joints and gears constrains, without the rows of these joints.
 
     **Arguments:** `rates` of these joints, by group; `motion` of the bodies, where it is at hand.
     """

@@ -53,6 +53,9 @@ def gear_rows(
     paths = sorted(gears, key=row_of.__getitem__)
     velocity_of = {int(slot): place for place, slot in enumerate(rate_slots)}
     constraint_of = {plan.junction_of[j.constraint, "p_r"]: j.constraint for j in recognised.joints}
+    junctions = [plan.junction_of[path, port] for path in paths for port in flat.components[path].ports]
+    if not all(j in constraint_of and velocity_of.keys() >= set(plan.slots[j].tolist()) for j in junctions):
+        return None
     ends = []
     for path in paths:
         gear = flat.components[path]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ from jmbs.constraints import Split
 from jmbs.jaxext import with_entries
 from jmbs.rigid_body import mass_solver
 from jmbs.tree.constrained_rates import condensed, constraint_matrices, multiplier_solver, still
-from jmbs.tree.couplings import Geometry, geometry_of, geometry_with_change, known_efforts, moving_with, with_free
+from jmbs.tree.couplings import Geometry, geometry_of, geometry_with_change, known_efforts, with_free
 from jmbs.tree.friction import no_production
 from jmbs.tree.loops import loop_rates
 from jmbs.tree.tree_dae import Own, TreeDAE
@@ -86,13 +84,6 @@ def kept_motion(
     e = reference.expand(0.0, s, stored, e_free, prescribed=False)
     kept = -reference.reduce(s, reference.reversible_flows(s, e))[slots]
     return jnp.where(reference.plan.configuration_slots[slots], kept, 0.0)
-
-
-def kept_by_displacement(dae: TreeDAE, y: Own) -> Callable[[Array, list[Array]], Float[Array, " kept"]]:
-    """`kept_motion` where nothing but loop joints or gears constrains the tree: a function of `step` and `rates`."""
-    geometry = moving_with(dae, y, [jnp.zeros(group.rates.shape, dae.dtype) for group in dae.layout.loops])
-    free, still = jnp.zeros(len(dae.layout.free_slots), dae.dtype), jnp.zeros_like(geometry.stored)
-    return lambda step, rates: kept_motion(dae, geometry, step, rates, free, still)
 
 
 def _rows(dae: TreeDAE, t, y: Own) -> Float[Array, " m"]:

@@ -144,8 +144,8 @@ class TreeDAE(eqx.Module):
     @abc.abstractmethod
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """The constraint rows beyond the tree, and their residuals at position level, zero where there are none; both
-        `(rows,)`. Of loop joints that alone constrain the tree those normal to their tangents; `motion`: as in
-        `expanded`."""
+        `(rows,)`. Of loop joints, where nothing but them and gears constrains, those normal to their tangents;
+        `motion`: as in `expanded`."""
 
     @abc.abstractmethod
     def projected(self, t, y: Own) -> Own:

@@ -8,8 +8,6 @@ Solved in `jmbs.constraints.bound_dynamics`.
 
 from __future__ import annotations
 
-import abc
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -21,16 +19,11 @@ from jmbs.tree.couplings import acting, all_forces, row_residuals
 from jmbs.tree.friction import no_production
 from jmbs.tree.gears import gear_gaps, gear_matrix, gear_rates
 from jmbs.tree.open_tree import rates_of_tree
-from jmbs.tree.projection import kept_by_displacement
 from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
 class AbstractTreeWithGears(TreeDAE):
     """What both have in common."""
-
-    @abc.abstractmethod
-    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
-        """How the blocks that stay move, as a `step` displaces the tree."""
 
     def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
         """See `TreeDAE`."""
@@ -49,8 +42,8 @@ class AbstractTreeWithGears(TreeDAE):
             return bound_impulse(tree, self.links, elements, BindingRows(J, violation), self.forward_only)
 
         step, change = jax.vmap(corrected)(jnp.stack([gear_gaps(self, y), gear_rates(self, y[-1][0])]))
-        none = no_production(self.layout.friction, self.dtype)
-        return self.retract(y, self.velocity(step, change, none, self.kept(y, step)))
+        none, kept = no_production(self.layout.friction, self.dtype), jnp.zeros(len(self.layout.kept_slots), self.dtype)
+        return self.retract(y, self.velocity(step, change, none, kept))
 
 
 class TreeWithGears(AbstractTreeWithGears):
@@ -59,11 +52,6 @@ class TreeWithGears(AbstractTreeWithGears):
     def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
         """See `TreeDAE`."""
         return rates_of_tree(self, t, y, lambda forces: _bound(self, y, forces, None, stabilisation))
-
-    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
-        """See `AbstractTreeWithGears`: what stays are joint coordinates and the environment."""
-        del y, step
-        return jnp.zeros(len(self.layout.kept_slots), self.dtype)
 
 
 class TreeWithGearsAndComponents(AbstractTreeWithGears):
@@ -75,10 +63,6 @@ class TreeWithGearsAndComponents(AbstractTreeWithGears):
         dv, work = _bound(self, y, given.forces, given.loads, stabilisation)
         velocity = self.velocity(y[-1][0], dv, given.production, given.kept)
         return TreeRates(velocity, given.power._replace(constraint=work), dv)
-
-    def kept(self, y: Own, step: Float[Array, " n_v"]) -> Float[Array, " kept"]:
-        """See `AbstractTreeWithGears`."""
-        return kept_by_displacement(self, y)(step, [])
 
 
 def _bound(

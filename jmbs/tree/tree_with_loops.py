@@ -34,12 +34,12 @@ from jmbs.ephs import Power
 from jmbs.jaxext import entries_at
 from jmbs.lie import along_batches
 from jmbs.rigid_body import TreeMotion, body_motions, frame_of, motion_of
-from jmbs.tree.couplings import acting, all_forces
+from jmbs.tree.couplings import acting, all_forces, moving_with
 from jmbs.tree.friction import friction_forces, no_production
 from jmbs.tree.gears import gear_gaps, gear_matrix, gear_rates
 from jmbs.tree.links import members
 from jmbs.tree.loops_alone import LoopsAlone
-from jmbs.tree.projection import kept_by_displacement
+from jmbs.tree.projection import kept_motion
 from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
@@ -130,8 +130,11 @@ class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
 
     def kept(self, y: Own) -> Callable[[Array, Array], Array]:
         """See `AbstractTreeWithLoops`."""
-        move = kept_by_displacement(self, y)
-        return lambda step, rates: move(step, by_group(self, rates))
+        free = jnp.zeros(len(self.layout.free_slots), self.dtype)
+        nothing = [jnp.zeros(group.rates.shape, self.dtype) for group in self.layout.loops]
+        geometry = moving_with(self, y, nothing)
+        still = jnp.zeros_like(geometry.stored)
+        return lambda step, rates: kept_motion(self, geometry, step, by_group(self, rates), free, still)
 
 
 def by_group(dae: AbstractTreeWithLoops, rates: Float[Array, " k"]) -> list[Float[Array, "n k"]]:

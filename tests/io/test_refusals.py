@@ -121,6 +121,16 @@ def test_names_inside_of_systems_are_those_of_the_config(tmp_path, override, mes
         read_config(file, [override])
 
 
+def test_joints_of_a_relation_are_no_section_of_the_config(tmp_path):
+    file = tmp_path / "relation.yaml"
+    bodies = "\n".join(f"  b{i}: {{mass: 1.0, inertia: [1, 1, 1]}}" for i in range(3))
+    joints = "\n".join(f"  j{i}: {{type: revolute, parent: ground, child: b{i}, axis: [0, 0, 1]}}" for i in range(3))
+    relation = "constraints:\n  sum: {type: gear, joints: {j0: [1.0], j1: [1.0]}}\n"
+    file.write_text(f"schema: jmbs/1\nbodies:\n{bodies}\njoints:\n{joints}\n{relation}")
+    mechanism = read_config(file, ["constraints.sum.joints.j2=[3.0]"])
+    assert set(mechanism.gears["sum"].joints) == {"j0", "j1", "j2"}
+
+
 def test_tags_that_say_what_is_there_anyway_do_no_harm(read_changed, tmp_path):
     read_changed()
     file = tmp_path / "arm.yaml"

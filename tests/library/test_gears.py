@@ -14,6 +14,7 @@ import jmbs
 from jmbs import Mechanism, load
 from jmbs.errors import AssemblyError, ModelError
 from jmbs.io import write_config
+from jmbs.library.mechanics import Gear
 from jmbs.simulation.assembly import assemble
 from jmbs.simulation.tree_assembly import follows_from_joints
 
@@ -80,8 +81,8 @@ def test_both_formulations_agree():
 
 
 @pytest.mark.slow
-def test_the_general_equations_say_the_same():
-    """Beside a load, which does nothing, gears go through these."""
+def test_beside_other_components_they_say_the_same():
+    """A load that does nothing."""
     loaded = rack()
     loaded.add_load("nothing", "rod", force=[0, 0, 0])
     short, general = rack().compile(), loaded.compile()
@@ -171,6 +172,48 @@ def test_a_ratio_of_zero_that_cannot_hold_is_named():
     assert follows_from_joints(m.compile())
     with pytest.raises(AssemblyError, match=r"^mesh: .* misses by 0\.2 rad"):
         m.compile().initial_state()
+
+
+def test_values_that_are_given_later_count():
+    """As parameters, which sweeps and fits change."""
+    model = wheels().compile().with_parameters({"initial/output/v": [2.0], "initial/output/q": [0.1]})
+    assert follows_from_joints(model)
+    view = model.view(model.initial_state())
+    np.testing.assert_allclose([float(view.q["input"][0]), float(view.q["output"][0])], [0.5, 0.1], atol=1e-14)
+    np.testing.assert_allclose([float(view.v["input"][0]), float(view.v["output"][0])], [-5.0, 2.0], atol=1e-14)
+
+
+def test_what_leaves_rates_free_is_for_the_general_assembly():
+    """Rates that nobody gave are as small as possible, here in the sense of least squares."""
+    m = wheels()
+    for name in ("third", "fourth"):
+        m.add_body(name, mass=1.0, inertia=[1.0, 1.0, 1.0])
+        m.add_joint(f"{name}_shaft", "revolute", "ground", name, axis=[0, 1, 0])
+    joints = {"output": [1.0], "third_shaft": [1.0], "fourth_shaft": [1.0]}
+    m.add_constraint("sum", "gear", joints=joints)
+    m.set_initial(joints={"third_shaft": {"q": [0.2]}})
+    assert follows_from_joints(m.compile())  # at rest
+    m.set_initial(joints={"third_shaft": {"q": [0.2], "v": [1.0]}})
+    assert not follows_from_joints(m.compile())
+
+
+def test_a_relation_of_a_joint_with_two_coordinates_is_for_the_general_assembly():
+    m = rack()
+    m.add_constraint("sum", "gear", joints={"guide": [1.0, 0.5], "hinge": [-2.0]})
+    assert not follows_from_joints(m.compile())
+
+
+def test_a_gear_to_something_that_is_no_joint():
+    """To a speed that a drive prescribes."""
+    m = jmbs.Mechanism("driven")
+    m.add_body("wheel", mass=1.0, inertia=[0.1, 0.1, 0.2])
+    m.add_joint("axle", "revolute", "ground", "wheel", axis=[0, 1, 0])
+    m.add_spring_damper("tie", "ground", "wheel", [0.5, 0, 0], [0, 0, 0.1], stiffness=1.0, damping=0.1)
+    m.add_system("mesh", Gear(jnp.asarray(2.0), jnp.asarray(0.0), (0, 0), (1, 1)))
+    m.connect("shaft", ["mesh.p_joint", "axle.p_r"])
+    m.connect("spin", ["mesh.p_driver"], effort=2.0)
+    model = m.compile()
+    assert model.tree is None or model.tree.only_gears is None
 
 
 @pytest.mark.parametrize("more", [{"input": {"q": [0.5]}, "output": {"q": [0.1]}}, {"output": {"v": [0.1]}}])

@@ -93,8 +93,8 @@ def test_both_formulations_agree_and_keep_energy_and_relations(run):
 
 
 @pytest.mark.slow
-def test_the_general_equations_say_the_same(model, state):
-    """Beside a load, which does nothing, relations go through these; a gear by ratio stands among them."""
+def test_beside_other_components_they_say_the_same(model, state):
+    """A load that does nothing; a gear by ratio stands among the relations."""
     loaded = wrist()
     loaded.add_load("nothing", "hand", force=[0, 0, 0])
     rates = [forward_dynamics(m, m.initial_state()) for m in (model, loaded.compile())]

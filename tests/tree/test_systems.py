@@ -139,6 +139,7 @@ def test_nested_systems_move_as_they_do_alone(alone, formulation, tmp_path):
     write_result(run, tmp_path)
     with xarray.open_dataset(tmp_path / "result.nc") as dataset:
         np.testing.assert_array_equal(dataset["q_right.inner.hinge"], run.q["right/inner/hinge"])
+        assert all(f"temperature_{store.replace('/', '.')}" in dataset for store in run.temperature)
     assert tmp_path / "plots" / "trajectories.png" in plot_trajectory(run, tmp_path / "plots")
 
 

@@ -80,11 +80,13 @@ class GearStep:
     end: int
 
 
-def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joints: set[str]) -> tuple[GearStep, ...]:
+def make_gear_steps(
+    gears: Sequence[FoundGear], joints: Sequence[str], given_joints: set[str], rates: bool = False
+) -> tuple[GearStep, ...]:
     """In which order gears set the coordinates, or rates, of joints that are not given, starting from those that are.
 
     A gear that has more than one coordinate of which nothing is known sets none, but for those of two: there the first
-    one stands where it is. **Arguments:** `joints`: all names.
+    one stands where it is; of rates none. **Arguments:** `joints`: all names.
     """
     steps, waiting, known = [], {gear.name: gear for gear in gears}, set[tuple[str, int]]()
 
@@ -97,7 +99,8 @@ def make_gear_steps(gears: Sequence[FoundGear], joints: Sequence[str], given_joi
             for name, gear in waiting.items()
         }
         name = next((name for name in waiting if len(unknown[name]) <= 1), None)
-        name = next((name for name in waiting if len(waiting[name].ends) == 2), None) if name is None else name
+        if name is None and not rates:
+            name = next((name for name in waiting if len(waiting[name].ends) == 2), None)
         if name is None:
             break
         gear = waiting.pop(name)
