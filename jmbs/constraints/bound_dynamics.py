@@ -146,13 +146,28 @@ def _residual_change(tree: Tree, change: Callable, inputs: Inputs, x: Array, cha
     """How the residual changes with the inputs where rates and multipliers `x` are held."""
     dv, multipliers = _parts(tree, x)
     forces, kin, inertia = change(tree, inputs, dv, changes)
-    d_J, d_drift = jax.tree.structure(inputs).unflatten(changes).closure
-    rows = jnp.zeros((len(multipliers), *forces.shape[1:]), forces.dtype)
-    rows = rows if d_drift is None else rows + d_drift
-    if d_J is not None:
-        forces = forces + products(jnp.swapaxes(d_J, 0, 1), multipliers)
-        rows = rows + products(d_J, dv)
+    forces, rows = with_changed_rows(jax.tree.structure(inputs).unflatten(changes).closure, forces, dv, multipliers)
     return jnp.concatenate([forces, rows]), kin, inertia
+
+
+def with_changed_rows(changed: BindingRows, forces: Array, dv: Array, multipliers: Array) -> tuple[Array, Array]:
+    """The changes of forces, with what changed rows do to them, and of the rows, where rates and multipliers are held.
+
+    **Arguments:** `changed`: None where nothing changes; `forces`: their change with all else.
+    """
+    rows = jnp.zeros((len(multipliers), *forces.shape[1:]), forces.dtype)
+    rows = rows if changed.drift is None else rows + changed.drift
+    if changed.coefficients is not None:
+        forces = forces + products(jnp.swapaxes(changed.coefficients, 0, 1), multipliers)
+        rows = rows + products(changed.coefficients, dv)
+    return forces, rows
+
+
+def gradient_by_coefficients(
+    dv: Array, multipliers: Array, of_forces: Array, of_rows: Array
+) -> Float[Array, "m n_v *b"]:
+    """That of the residual, with weights of forces and of rows."""
+    return multipliers[:, None] * of_forces[None] + of_rows[:, None] * dv[None]
 
 
 def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cotangent: Array):
@@ -161,7 +176,7 @@ def _pull(tree: Tree, changing: tuple[bool, ...], inputs: Inputs, x: Array, cota
     weights = _solved(tree, articulated_factor(tree, links, at.kin, at.inertia), inputs, cotangent)
     of_forces, of_rows = _parts(tree, weights)
     by_links, by_q, by_v, by_loads = power_gradient(tree, links, at, loads, of_forces)
-    by_J = multipliers[:, None] * of_forces[None] + of_rows[:, None] * dv[None]
+    by_J = gradient_by_coefficients(dv, multipliers, of_forces, of_rows)
     by_inputs = Inputs(by_links, by_q, by_v, -of_forces, by_loads, BindingRows(by_J, of_rows))
     return weights, jax.tree.leaves(by_inputs)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import largest
 from jmbs.by_value import by_value
+from jmbs.constraints.bound_dynamics import BindingRows, gradient_by_coefficients, with_changed_rows
 from jmbs.constraints.loop_adjoint import loop_gradient
 from jmbs.constraints.loop_joints import (
     LoopJoints,
@@ -284,58 +285,50 @@ def _pull(constrained: ConstrainedTree, changing: tuple[bool, ...], inputs: Inpu
     by_coefficients = None
     if coefficients is not None:
         assert of_gears is not None and gear_weights is not None
-        by_coefficients = of_gears[:, None] * weights[:n_v][None] + gear_weights[:, None] * dv[None]
+        by_coefficients = gradient_by_coefficients(dv, of_gears, weights[:n_v], gear_weights)
     by_closure = LoopInputs(by_joints.in_arrays(), by_efforts, weights[n_v:], by_coefficients)
     return weights, jax.tree.leaves(Inputs(by_links, by_q, by_v, -weights[:n_v], by_loads, by_closure))
 
 
 def rates_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """See `ResidualChange`: where rates and multipliers `x` are held."""
-    tree, closure, given = constrained.tree, inputs.closure, _given(constrained, inputs, changes)
+    tree, closure, (given, gears) = constrained.tree, inputs.closure, _given(constrained, inputs, changes)
     dv, (of_gears, of_loops) = x[: tree.n_velocities], constrained.split(x[tree.n_velocities :])
     change = motion_change(tree, inputs, dv, changes, local=False)
     joints = closure.joints.in_components()
-    at_loops = loop_change(change, constrained.loops, joints, closure.efforts, of_loops, given.of_loops)
+    at_loops = loop_change(change, constrained.loops, joints, closure.efforts, of_loops, given)
     forces, inertia = forces_change(tree, inputs, dv, changes, change, at_loops.wrenches)
-    return given.with_gears(forces, at_loops.rows, dv, of_gears), change.kin, inertia
+    return _with_gear_changes(gears, forces, at_loops.rows, dv, of_gears), change.kin, inertia
 
 
 def impulse_residual_change(constrained: ConstrainedTree, inputs: Inputs, x: Array, changes: Changes) -> ResidualChange:
     """The same without motion, weight and forces."""
-    tree, given = constrained.tree, _given(constrained, inputs, changes)
+    tree, (given, gears) = constrained.tree, _given(constrained, inputs, changes)
     v, (of_gears, of_loops) = x[: tree.n_velocities], constrained.split(x[tree.n_velocities :])
     change = velocity_change(tree, inputs, v, changes)
     joints = inputs.closure.joints.in_components()
-    at_loops = loop_change(change, constrained.loops, joints, None, of_loops, given.of_loops)
+    at_loops = loop_change(change, constrained.loops, joints, None, of_loops, given)
     momenta, inertia = momenta_change(tree, inputs, v, changes, change, at_loops.wrenches)
-    return given.with_gears(momenta, at_loops.rows, v, of_gears), change.kin, inertia
+    return _with_gear_changes(gears, momenta, at_loops.rows, v, of_gears), change.kin, inertia
 
 
-class RowChanges(NamedTuple):
-    """Changes of what concerns the loops, `of_loops`, and of the gears' `coefficients` and the `drift` of their rows;
-    None for what does not change."""
-
-    of_loops: LoopInputs
-    coefficients: Array | None
-    drift: Array | None
-
-    def with_gears(self, forces: Array, of_loops: Array, v: Array, multipliers: Array | None) -> Array:
-        """The change of the residual, from that of forces and of the loops' rows, where `v` and multipliers of gears
-        are held."""
-        if multipliers is None:
-            return jnp.concatenate([forces, of_loops])
-        rows = jnp.zeros((len(multipliers), *of_loops.shape[1:]), of_loops.dtype)
-        rows = rows if self.drift is None else rows + self.drift
-        if self.coefficients is not None:
-            forces = forces + products(jnp.swapaxes(self.coefficients, 0, 1), multipliers)
-            rows = rows + products(self.coefficients, v)
-        return jnp.concatenate([forces, rows, of_loops])
-
-
-def _given(constrained: ConstrainedTree, inputs: Inputs, changes: Changes) -> RowChanges:
+def _given(constrained: ConstrainedTree, inputs: Inputs, changes: Changes) -> tuple[LoopInputs, BindingRows]:
+    """The changes of what concerns the loops, and the gears."""
     given = jax.tree.structure(inputs).unflatten(changes).closure
-    of_gears, of_loops = (None, None) if given.drift is None else constrained.split(given.drift)
-    return RowChanges(given._replace(drift=of_loops), given.coefficients, of_gears)
+    of_gears: Any = None
+    of_loops: Any = None
+    if given.drift is not None:
+        of_gears, of_loops = constrained.split(given.drift)
+    return given._replace(drift=of_loops), BindingRows(given.coefficients, of_gears)
+
+
+def _with_gear_changes(
+    gears: BindingRows, forces: Array, of_loops: Array, v: Array, multipliers: Array | None
+) -> Array:
+    """The change of the residual, from that of forces and of the loops' rows."""
+    if multipliers is None:
+        return jnp.concatenate([forces, of_loops])
+    return jnp.concatenate([*with_changed_rows(gears, forces, v, multipliers), of_loops])
 
 
 def _push(

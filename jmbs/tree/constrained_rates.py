@@ -122,13 +122,12 @@ def constraint_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Calla
     """The condensed rows as linear functions of rates; `push`: how the geometry changes with `y`, see `geometry_of`."""
     layout = dae.layout
     J, kept, free = _general_matrices(dae, t, y, geometry, push)
-    motion = dae.motion(y)
     if layout.loops:
-        of_loops = jacobian(layout.tree, layout.loops, geometry.loops, motion)
+        of_loops = jacobian(layout.tree, layout.loops, geometry.loops, dae.motion(y))
         J = jnp.concatenate([J, of_loops])
         kept, free = (jnp.pad(x, ((0, len(of_loops)), (0, 0))) for x in (kept, free))
     # Rows are formed about the world's origin.
-    return Matrices(without_rounding(J, 1.0 + jnp.max(jnp.abs(motion.bodies.position))), kept, free)
+    return Matrices(without_rounding(J, 1.0 + jnp.max(jnp.abs(geometry.x[layout.poses[0]][:, :, 3]))), kept, free)
 
 
 def multiplier_solver(

@@ -64,11 +64,6 @@ class Gear(eqx.Module):
         driver, joint = ends
         return self.ratio * driver - joint
 
-    def error(self, driver: Float[Array, " m"], joint: Float[Array, " n"]) -> Float[Array, ""]:
-        """By how much the joint's coordinate is off, rad or m, from the coordinates of both joints."""
-        first, second = self.coordinates
-        return joint[second] - self.ratio * driver[first] - self.offset
-
 
 def solved_for(gear: Any, end: int, joints: Sequence[Array], offset: Any) -> Array:
     """One joint's coordinates with that of an `end` set so that a `Gear` or `JointRelation` holds; unmoved by a
@@ -85,7 +80,7 @@ def solved_for(gear: Any, end: int, joints: Sequence[Array], offset: Any) -> Arr
 
 def gear_error(gear: Any, joints: Sequence[Array], offset: Any) -> Array:
     """By how much it is missed, see `solved_for`."""
-    return gear.coefficients @ jnp.stack([joints[joint][number] for joint, number in gear.ends]) - offset
+    return -gear.rate([joints[joint][number] for joint, number in gear.ends]) - offset
 
 
 def gear_closure(name: str, *joints: str) -> Closure:
@@ -99,4 +94,4 @@ def gear_closure_between(name: str, *coordinates: tuple[str, str]) -> Closure:
 
 
 def _error(parts, states) -> Float[Array, "1"]:
-    return parts[0].error(*states)[None]
+    return gear_error(parts[0], states, parts[0].offset)[None]

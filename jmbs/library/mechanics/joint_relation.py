@@ -51,7 +51,3 @@ class JointRelation(eqx.Module):
     def rate(self, ends: Sequence[Float[Array, "*m"]]) -> Float[Array, "*m"]:
         """The row, from the velocities of all coordinates; of coordinates, what the offset is missing in it."""
         return -jnp.tensordot(self.coefficients, jnp.stack(ends), axes=1)
-
-    def error(self, *joints: Float[Array, " k"]) -> Float[Array, ""]:
-        """By how much the sum is off, from the coordinates of all joints."""
-        return self.coefficients @ jnp.concatenate(joints) - self.offset
