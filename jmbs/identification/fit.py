@@ -128,6 +128,8 @@ class _Run:
 
     def seen(self, position: Position, progress: Progress) -> None:
         self.at = position
+        if position.steps and position.steps != self.problem.steps():
+            self.problem = of_steps(self.problem, position.steps)
         if self.file is not None:
             checkpoints.save(
                 self.file, self.original, position, self.refits, self.noise, list(self.problem.steps().values())
@@ -191,10 +193,10 @@ class _Run:
                 break
             self.refits += 1
             self.take(noise)
-            if by_gradients:
+            if by_gradients and not shorter:
                 break  # one course of its learning rate is enough
             again = Iterate(position.iterate.x, position.iterate.damping)
-            position = dataclasses.replace(position, iterate=again, before=iterations_before(position))
+            position = dataclasses.replace(position, iterate=again, memory={}, before=iterations_before(position))
             position = self.at = estimate(self.problem, position, self.seen)
 
 

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jmbs.errors import ModelError
 from jmbs.identification.lbfgs import Descent, stepped
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.optimiser import LBFGS, Optimiser
 from jmbs.identification.position import Position, Progress
 from jmbs.identification.priors import prior_distances
-from jmbs.identification.problem import FitProblem
+from jmbs.identification.problem import FitProblem, with_steps
 from jmbs.identification.study import Prior
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import bounds_of
@@ -32,7 +33,10 @@ FALLING = 0.01
 """A descent has converged whose cost fell by no more than this part in the last part of its passes."""
 STAGES, GROWTH, GROWING = 8, 1.5, 0.5
 """Of a descent with curvature: over so many stages what it looks at of each recording grows by such a factor, up to the
-whole, in this part of its passes."""
+whole, in this part of its passes at most."""
+STILL, RECENT = 0.003, 0.7
+"""A stage ends early where the cost falls by no more than this part a step, in the mean of recent steps: the weight of
+each is that of the next one times the second number."""
 
 
 class _Batch(eqx.Module):
@@ -52,16 +56,19 @@ class _Belief(eqx.Module):
 
 @dataclasses.dataclass
 class _State:
-    """Where a descent is: the vector `z` (k,), what the optimiser remembers, and the best cost of three quarters."""
+    """Where a descent is: the vector `z` (k,), what the optimiser remembers, the best cost of three quarters, and of a
+    descent with curvature its `stage` and by what part its cost falls a step of late."""
 
     z: Array
     memory: list[Array]
     mark: float
+    stage: int = 0
+    fall: float = 1.0
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All of it for a checkpoint."""
         memory = {f"memory{i}": np.asarray(leaf) for i, leaf in enumerate(self.memory)}
-        return {"z": np.asarray(self.z), "mark": np.asarray(self.mark), **memory}
+        return {name: np.asarray(getattr(self, name)) for name in ("z", "mark", "stage", "fall")} | memory
 
 
 class GradientDescent:
@@ -132,18 +139,25 @@ class GradientDescent:
         self.problem.counts.jacobians += len(self.problem.training)
         return _State(z, memory, state.mark), float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
 
-    def part_of(self, number: int) -> float:
-        """How much of each recording pass `number` looks at, with curvature."""
-        passes = self.estimator.max_iterations
-        if self.estimator.segments is not None or self.estimator.horizon == "full" or number >= GROWING * passes:
-            return 1.0
-        return GROWTH ** (int(STAGES * number / (GROWING * passes)) - STAGES)
+    def stage_of(self, state: _State, number: int) -> int:
+        """Of a descent with curvature in a pass."""
+        due = int(STAGES * number / (GROWING * self.estimator.max_iterations))
+        return min(max(state.stage + (state.fall <= STILL), due), STAGES)
 
-    def stepped(self, state: _State, number: int) -> tuple[_State, float, float]:
+    def at_stage(self, state: _State, stage: int) -> tuple[GradientDescent, _State]:
+        """The descent as one of its stages begins, anew at the same place, with steps that follow the motion which that
+        stage looks at: a law that is being learned may fit what long steps get wrong."""
+        x = np.asarray(state.z, float)[: len(self.problem.unknowns.first)]
+        try:
+            problem = with_steps(self.problem, x, self.problem.steps(), GROWTH ** (stage - STAGES))
+        except ModelError:  # this motion is none that steps can follow, the next stage's may be
+            problem = self.problem
+        descent = self if problem.steps() == self.problem.steps() else GradientDescent(problem)
+        return descent, _State(state.z, self.first_memory(state.z), np.inf, stage)
+
+    def stepped(self, state: _State) -> tuple[_State, float, float]:
         """After one more step with curvature; how far it went, and the largest change of a coordinate."""
-        part, at = self.part_of(number), Descent(np.asarray(state.z, float), *_known(state.memory))
-        if number == 0 or part != self.part_of(number - 1):
-            at = Descent.at(at.z)
+        at, fall, part = _descent_of(state), state.fall, GROWTH ** (state.stage - STAGES)
 
         def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
             at, samples, share = (jnp.asarray(x, self.dtype) for x in (z, self.samples, part))
@@ -156,22 +170,30 @@ class GradientDescent:
         self.problem.counts.simulations += 2 * count * len(self.problem.training)
         self.problem.counts.jacobians += count * len(self.problem.training)
         moved = after.z - at.z
-        memory = [jnp.asarray(x) for x in (after.cost, after.gradient, after.steps, after.changes)]
-        found = _State(jnp.asarray(after.z, self.dtype), memory, state.mark)
+        if np.isfinite(at.cost):
+            latest = (at.cost - after.cost) / max(at.cost, np.finfo(float).tiny)
+            fall = RECENT * fall + (1 - RECENT) * latest if np.any(moved) else 0.0
+        memory = [jnp.asarray(x) for x in after.known()]
+        found = _State(jnp.asarray(after.z, self.dtype), memory, state.mark, state.stage, fall)
         return found, float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
+
+    def first_memory(self, z: Array) -> list[Array]:
+        """What the optimiser remembers at first."""
+        if self.optimiser.name == LBFGS:
+            return [jnp.asarray(x) for x in Descent.at(np.asarray(z, float)).known()]
+        return jax.tree.leaves(self.optimiser.first_memory(z))
 
     def first_state(self, position: Position) -> _State:
         """Where it starts, or goes on from a checkpoint."""
         z = jnp.asarray(np.concatenate([position.iterate.x, self.starts]), self.dtype)
         kept = position.memory
-        if self.optimiser.name == LBFGS:
-            found = [jnp.asarray(kept[f"memory{i}"]) for i in range(len(kept) - 2)]
-            return _State(jnp.asarray(kept["z"], self.dtype) if kept else z, found, float(kept.get("mark", np.inf)))
-        memory = jax.tree.leaves(self.optimiser.first_memory(z))
+        grows = self.estimator.segments is None and self.estimator.horizon != "full"
+        memory = self.first_memory(z)
         if not kept:
-            return _State(z, memory, np.inf)
+            return _State(z, memory, np.inf, 0 if grows else STAGES)
         found = [jnp.asarray(kept[f"memory{i}"], leaf.dtype) for i, leaf in enumerate(memory)]
-        return _State(jnp.asarray(kept["z"], self.dtype), found, float(kept["mark"]))
+        numbers = float(kept["mark"]), int(kept["stage"]), float(kept["fall"])
+        return _State(jnp.asarray(kept["z"], self.dtype), found, *numbers)
 
 
 def descend(problem: FitProblem, position: Position, seen: Callable[[Position, Progress], None]) -> Position:
@@ -185,7 +207,12 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
     best = position.iterate if begun else dataclasses.replace(position.iterate, cost=descent.cost(state.z))
     for number in range(best.iterations, passes):
         if curved:
-            state, step, change = descent.stepped(state, number)
+            stage = descent.stage_of(state, number)
+            if stage > state.stage:
+                before, (descent, state) = descent, descent.at_stage(state, stage)
+                if descent is not before:
+                    best = dataclasses.replace(best, cost=np.inf)  # it was that of longer steps
+            state, step, change = descent.stepped(state)
         else:
             state, step, change = descent.passed(state, position.start, number)
         cost = descent.cost(state.z)
@@ -202,9 +229,10 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
             state.mark = best.cost
         if number + 1 == passes:
             best = dataclasses.replace(best, stopped=_verdict(best.cost, state.mark))
-        elif curved and not change and descent.part_of(number) == 1:
+        elif curved and not change and state.stage == STAGES:
             best = dataclasses.replace(best, stopped="converged" if np.all(np.isfinite(state.memory[1])) else "stuck")
-        position = dataclasses.replace(position, iterate=best, memory=state.arrays())
+        steps = descent.problem.steps()
+        position = dataclasses.replace(position, iterate=best, memory=state.arrays(), steps=steps)
         done = position.before[0] + number + 1
         seen(position, Progress(1, 1, done, 2 * cost / descent.samples, step, change, passes - number - 1))
         if best.stopped:
@@ -212,12 +240,9 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
     return position
 
 
-def _known(memory: list[Array]) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """What a descent with curvature remembers, nothing at first."""
-    if not memory:
-        return np.nan, np.zeros(0), np.zeros(0), np.zeros(0)
-    cost, gradient, steps, changes = (np.asarray(leaf, float) for leaf in memory)
-    return float(cost), gradient, steps, changes
+def _descent_of(state: _State) -> Descent:
+    cost, *known = (np.asarray(leaf, float) for leaf in state.memory)
+    return Descent(np.asarray(state.z, float), float(cost), *known)
 
 
 def _verdict(cost: float, mark: float) -> str:

@@ -39,9 +39,20 @@ class Descent:
         nothing = np.zeros((0, len(z)))
         return Descent(z, np.nan, np.full(len(z), np.nan), nothing, nothing)
 
+    def known(self) -> tuple[np.ndarray, ...]:
+        """All but the place."""
+        return np.asarray(self.cost), self.gradient, self.steps, self.changes
+
+    def without_curvature(self) -> Descent:
+        """At the same place, all steps forgotten."""
+        return dataclasses.replace(Descent.at(self.z), cost=self.cost, gradient=self.gradient)
+
 
 def stepped(evaluate: Evaluate, at: Descent, lower: np.ndarray, upper: np.ndarray) -> tuple[Descent, int]:
-    """One step further, or the same place where no step lowers the cost; and how often it evaluated."""
+    """One step further, or the same place where no step lowers the cost; and how often it evaluated.
+
+    Where the curvature that is remembered leads nowhere it is forgotten, and the step goes along the gradient.
+    """
     count = 0
     if not np.isfinite(at.cost):
         cost, gradient = evaluate(at.z)
@@ -68,7 +79,10 @@ def stepped(evaluate: Evaluate, at: Descent, lower: np.ndarray, upper: np.ndarra
             return _after(at, z, cost, gradient), count
         excess = 2 * (cost - at.cost - promised)
         part *= float(np.clip(-promised / excess, *SHORTER)) if np.isfinite(excess) and excess > 0 else SHORTER[0]
-    return at, count
+    if not len(at.steps):
+        return at, count
+    after, more = stepped(evaluate, at.without_curvature(), lower, upper)
+    return after, count + more
 
 
 def _after(at: Descent, z: np.ndarray, cost: float, gradient: np.ndarray) -> Descent:

@@ -30,7 +30,8 @@ class Position:
     """Where an estimation is, all that decides how it goes on: the `stage`, its `iterate`, iterations and evaluations
     of the stages `before`, which `start` it is, and the `best` end of those before; `windows` (k,): coordinates of the
     states at windows' starts, empty before the first stage that has them; `memory`: what gradient descent goes on from,
-    whose `iterate` is the best so far; `waiting`: where each start is whose first stages are taken side by side."""
+    whose `iterate` is the best so far; `waiting`: where each start is whose first stages are taken side by side;
+    `steps`: of the runs of gradient descent, s, by recording."""
 
     stage: int
     iterate: Iterate
@@ -40,6 +41,7 @@ class Position:
     windows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     memory: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     waiting: tuple[Position, ...] = ()
+    steps: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def iterations_before(position: Position) -> tuple[int, int]:

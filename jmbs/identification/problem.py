@@ -219,16 +219,21 @@ def ready_model(
     return with_recording_inputs(study, inputs, model, unknowns)
 
 
-def with_steps(problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None) -> FitProblem:
-    """The problem with steps that follow the motion at `x`, none longer than `at_most` (s, by recording).
+def with_steps(
+    problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None, part: float = 1.0
+) -> FitProblem:
+    """The problem with steps that follow the motion at `x` over a `part` of each recording, none longer than `at_most`
+    (s, by recording).
 
     Raises `ModelError` where no step is short enough.
     """
     steps = {}
     for e in (e for e in problem.experiments if e.program.simulates):
         name, shows = e.recording.name, shows_of(problem, e, problem.local(e, x))
-        longest = None if at_most is None else at_most[name]
-        steps[name] = chosen_step(e.recording, e.member.model, shows, np.asarray(e.member.weights), longest)
+        longest, times = None if at_most is None else at_most[name], np.asarray(e.member.times)
+        looked_at = times <= times[0] + (part + 1e-9) * (np.max(times) - times[0])
+        weights = np.where(looked_at, np.asarray(e.member.weights), 0.0)
+        steps[name] = chosen_step(e.recording, e.member.model, shows, weights, longest)
     return of_steps(problem, steps)
 
 

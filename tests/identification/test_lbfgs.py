@@ -39,10 +39,20 @@ def test_it_follows_a_bent_valley_and_never_climbs():
 
 def test_a_long_valley_takes_few_evaluations():
     """Curvatures a million apart, across which steps along gradients would take millions."""
-    curvature = np.logspace(0, 6, 8)
-    at, count, _ = descended(lambda z: (0.5 * float(curvature @ z**2), curvature * z), np.ones(8), most=100)
+    at, count, _ = descended(bowl(np.logspace(0, 6, 8)), np.ones(8), most=100)
     np.testing.assert_allclose(at.z, 0.0, atol=1e-6)
     assert count < 150
+
+
+def bowl(curvature, bottom=0.0):
+    return lambda z: (0.5 * float(curvature @ (z - bottom) ** 2), curvature * (z - bottom))
+
+
+def test_curvature_that_leads_nowhere_is_forgotten():
+    evaluate, step = bowl(np.logspace(0, 6, 8)), np.full((1, 8), 1e-3)
+    misled = Descent(np.ones(8), *evaluate(np.ones(8)), step, 1e-30 * step)  # its first step is of 1e36
+    after, _ = stepped(evaluate, misled, -FREE, FREE)
+    assert after.cost < misled.cost and len(after.steps) == 1
 
 
 @pytest.mark.parametrize("bound", [0.0, 3.0])
@@ -50,8 +60,7 @@ def test_bounds_hold_exactly_and_count_only_where_they_are_reached(bound):
     lower, bottom = np.full(8, -np.inf), np.linspace(-1.0, 1.0, 8)
     lower[:4] = bound
     curvature = np.logspace(0, 3, 8)
-    bowl = lambda z: (0.5 * float(curvature @ (z - bottom) ** 2), curvature * (z - bottom))  # noqa: E731
-    at, _, _ = descended(bowl, np.full(8, 4.0), lower)
+    at, _, _ = descended(bowl(curvature, bottom), np.full(8, 4.0), lower)
     assert np.all(at.z[:4] == bound)
     np.testing.assert_allclose(at.z[4:], bottom[4:], atol=1e-8)
 

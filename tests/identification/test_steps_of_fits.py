@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from recorded_pendulums import TRUTH, study
 
-from jmbs.identification import Check, Parameter, fit_study
+from jmbs.identification import Check, Estimator, Optimiser, Parameter, fit_study
 from jmbs.identification.interpolation import REACH
 from jmbs.identification.prediction import known_knots
 from jmbs.identification.problem import of_steps, pose, stepped, with_steps
@@ -109,6 +109,7 @@ def test_a_livelier_motion_wants_shorter_steps(problem):
     x[names.index("recordings/free/initial/hinge/q")] *= 0.01
     quiet = with_steps(problem, x)
     assert with_steps(quiet, problem.unknowns.first, quiet.steps()).steps()["free"] < quiet.steps()["free"]
+    assert with_steps(quiet, problem.unknowns.first, quiet.steps(), 0.02).steps()["free"] == quiet.steps()["free"]
 
 
 @pytest.mark.slow
@@ -120,3 +121,28 @@ def test_a_fit_ends_with_steps_for_its_own_motion():
     one, other = (fit_study(p.study, check=Check((), problem=p)) for p in (posed, long))
     for name, entry in one.parameters.items():
         assert other.parameters[name].estimate == pytest.approx(entry.estimate, rel=1e-7), name
+
+
+@pytest.mark.slow
+def test_steps_of_a_descent_follow_its_motion(tmp_path):
+    """From steps that are too long for it: the end is that of shooting, in one course, however often it is stopped."""
+    curved = Estimator("gradient_descent", max_iterations=80, optimiser=Optimiser("lbfgs"))
+    wanted = fit_study(study(("driven",), noise=2e-5))
+    posed = pose(study(("driven",), noise=2e-5, estimator=curved))
+    long, file = of_steps(posed, {"driven": 0.02}), tmp_path / "checkpoint.npz"
+    whole = fit_study(posed.study, check=Check((), problem=long))
+    assert whole.evaluations["iterations"] <= 80
+    for name, entry in wanted.parameters.items():
+        assert entry.standard_error
+        assert abs(whole.parameters[name].estimate - entry.estimate) < 0.1 * entry.standard_error, name
+
+    def interrupt(progress):
+        if progress.iteration in (10, 45):
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        check = Check((), problem=of_steps(posed, {"driven": 0.02}))
+        fit_study(posed.study, check=check, checkpoint=file, resume=True, progress=interrupt)
+    check = Check((), problem=of_steps(posed, {"driven": 0.02}))
+    again = fit_study(posed.study, check=check, checkpoint=file, resume=True)
+    assert again.parameters == whole.parameters
