@@ -25,10 +25,13 @@ from jmbs.identification.transforms import (
     inertia_bounds,
 )
 from jmbs.library.mechanics import WEIGHTS
-from jmbs.simulation import Model
+from jmbs.simulation import Model, parameter_value
 
-POSITIVE = ("positive number", "positive numbers", "non-negative number", "non-negative numbers", "damping", "armature")
-"""Rules of parameters whose values are never negative: these get the logarithm."""
+POSITIVE = (
+    *("positive number", "positive numbers", "non-negative number", "non-negative numbers"),
+    *("damping", "stiffness", "armature"),
+)
+"""Rules of parameters whose values are never negative: these get the logarithm, but for matrices."""
 UNIT_SCALES = {
     **{"q": 0.1, "guess": 0.1, "v": 1.0},
     **{"position": 0.1, "quaternion": 0.1, "velocity": 1.0, "angular_velocity": 1.0},
@@ -364,7 +367,8 @@ def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
         return "pseudo_inertia"
     if place.index is None and _is_rotation(model, place, len(start)):
         return "rotation"
-    return "log" if _rules(model, place) & set(POSITIVE) else "linear"
+    positive = _rules(model, place) & set(POSITIVE)
+    return "log" if positive and np.ndim(parameter_value(model, place.base)) < 2 else "linear"
 
 
 def _rules(model: Model, place: Place) -> set[str]:

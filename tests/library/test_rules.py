@@ -45,9 +45,9 @@ CASES = {
     "non-negative number": [(x,) for x in SINGLE],
     "positive numbers": [(x,) for x in SEVERAL],
     "non-negative numbers": [(x,) for x in SEVERAL],
-    "damping": [(x,) for x in SEVERAL],
+    "damping": [(x,) for x in SEVERAL + MATRICES],
+    "stiffness": [(x,) for x in SEVERAL + MATRICES],
     "armature": [(x,) for x in SEVERAL],
-    "non-negative matrix": [(x,) for x in MATRICES],
     "inertia": [(x,) for x in INERTIAS],
     "bounds": [(x,) for x in (-1.0, 0.0, 1.5, 2.0, 2.1)] + [(x,) for x in SEVERAL],
     "direction": [(x,) for x in VECTORS],
@@ -236,3 +236,32 @@ def test_values_are_looked_at_together(model, values, path):
 def test_values_that_are_allowed_together_are_taken(model):
     model.with_parameters({"hinge/friction/coulomb": 0.4, "hinge/friction/static": 0.5})
     model.with_parameters({"disk/plane/velocity": [0.0, 0, 1], "disk/plane/normal": [1.0, 0, 0]})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "unit"),
+    [
+        ("arm/link/ke/mass", -0.7, "kg"),
+        ("arm/link/pe/mass", 0.0, "kg"),
+        ("arm/link/ke/inertia", -np.eye(3), "kg m^2"),
+        ("arm/hinge/mf/viscous", -0.1, "N m s/rad or N s/m"),
+        ("arm/hinge/pe/stiffness", -1.0, "N m/rad or N/m"),
+        ("arm/hinge/o1/quaternion", [2.0, 0, 0, 0], "1"),
+        ("arm/tendon/pe/length", -1.0, "m"),
+    ],
+)
+def test_parts_of_systems_have_the_same_rules(nested, path, value, unit):
+    assert nested.parameters()[path]["unit"] == unit
+    with pytest.raises(ModelError, match=path):
+        nested.with_parameters({path: value})
+
+
+@pytest.fixture(scope="module")
+def nested() -> jmbs.Model:
+    arm, outer = jmbs.Mechanism("arm"), jmbs.Mechanism("outer")
+    arm.add_body("link", 1.0, [0.1, 0.1, 0.1])
+    own = {"spring": {"stiffness": 2.0}, "friction": {"viscous": 0.1}}
+    arm.add_joint("hinge", "revolute", "ground", "link", child_frame=[0.0, 0.0, 0.4], axis=[0.0, 1.0, 0.0], **own)
+    arm.add_spring_damper("tendon", "ground", "link", stiffness=30.0, length=0.7)
+    outer.add_system("arm", arm.system())
+    return jmbs.compile(outer)

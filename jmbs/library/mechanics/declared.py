@@ -45,13 +45,16 @@ def with_rules(unit: str, rules: tuple[Rule, ...], **field: Any) -> Any:
 
 
 def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
-    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none."""
+    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none.
+
+    Of a class its own fields are known too.
+    """
     found: tuple[str, tuple[Rule, ...]] = "1", ()
     for name in field.split("."):
         if dataclasses.is_dataclass(module):
             fields = {entry.name: entry for entry in dataclasses.fields(module)}
             found = fields[name].metadata.get(_KEY, found) if name in fields else found
-        module = inside(module, name)
+        module = getattr(module, name, None) if isinstance(module, type) else inside(module, name)
     return found
 
 

@@ -10,25 +10,22 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from jmbs.library.mechanics.body import Gravity, KineticEnergy
 from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
+from jmbs.library.mechanics.elements import LineOfAction, LineSpring, ThermalStore
+from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
+from jmbs.library.mechanics.joint import JointPotential, Offset
 from jmbs.library.mechanics.joint_types import JOINT_TYPES
+from jmbs.library.mechanics.reduced_body import ReducedKineticEnergy
 from jmbs.library.mechanics.rules import Rule
+from jmbs.library.thermal import Conduction
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
     from jmbs.library.mechanics.constraint_specification import ConstraintSpec
     from jmbs.library.mechanics.mechanism import Mechanism
     from jmbs.library.mechanics.specification import JointSpec
-
-
-DRY_FRICTION = {
-    "coulomb": ("N m or N", "non-negative numbers"),
-    "static": ("N m or N", "non-negative numbers"),
-    "stribeck_velocity": ("rad/s or m/s", "positive numbers"),
-    "regularisation_velocity": ("rad/s or m/s", "positive numbers"),
-}
-"""Units and rules of dry friction, there only where a joint has some: its class is chosen when the system is built."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,14 +53,15 @@ def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
     table: list[NamedParameter] = []
     if mechanism.bodies:
         places = tuple((f"{name}/pe", "gravity") for name in mechanism.bodies)
-        table.append(NamedParameter("gravity", "m/s^2", places, rules=(Rule("numbers", detail=("m/s^2",)),)))
+        table.append(_of_class("gravity", Gravity, *places))
     for name, body in mechanism.bodies.items():
         places = ((f"{name}/ke", "mass"), (f"{name}/pe", "mass"))
-        table.append(NamedParameter(f"{name}/mass", "kg", places, rules=_rules("positive number")))
+        table.append(_of_class(f"{name}/mass", KineticEnergy, *places))
         # The axis of a rod is static, so its inertia is one number.
-        inertia = {"rigid": ("inertia", "inertia"), "rod": ("moment", "positive number")}.get(body.kind)
-        if inertia is not None:
-            table.append(_parameter(f"{name}/{inertia[0]}", "kg m^2", (f"{name}/ke", inertia[0]), inertia[1]))
+        if body.kind == "rigid":
+            table.append(_of_class(f"{name}/inertia", KineticEnergy, (f"{name}/ke", "inertia")))
+        elif body.kind == "rod":
+            table.append(_of_class(f"{name}/moment", ReducedKineticEnergy, (f"{name}/ke", "moment")))
         table.extend(_of_module(f"{name}/potential", body.potential, f"{name}/pe", "law"))
     for spec in mechanism.joints.values():
         table.extend(_joint_parameters(spec))
@@ -71,13 +69,13 @@ def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
         if is_law(element.stiffness):
             table.extend(_of_module(f"{name}/stiffness", element.stiffness, f"{name}/pe", "law"))
         else:
-            table.append(_parameter(f"{name}/stiffness", "N/m", (f"{name}/pe", "stiffness"), "non-negative number"))
-            table.append(_parameter(f"{name}/length", "m", (f"{name}/pe", "length"), "non-negative number"))
+            for key in ("stiffness", "length"):
+                table.append(_of_class(f"{name}/{key}", LineSpring, (f"{name}/pe", key)))
         table.append(_parameter(f"{name}/damping", "N s/m", (f"{name}/mf", "viscous"), "non-negative number"))
         for end in "ab":
-            table.append(_parameter(f"{name}/point_{end}", "m", (f"{name}/line", f"point_{end}"), "numbers"))
+            table.append(_of_class(f"{name}/point_{end}", LineOfAction, (f"{name}/line", f"point_{end}")))
     for name in mechanism.conductions:
-        table.append(_parameter(f"{name}/conductance", "W/K", (name, "conductance"), "non-negative number"))
+        table.append(_of_class(f"{name}/conductance", Conduction, (name, "conductance")))
     for spec in mechanism.constraints.values():
         table.extend(_constraint_parameters(spec))
     for spec in mechanism.body_constraints.values():
@@ -86,8 +84,8 @@ def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
         for key, (unit, kind) in gear.parameters.items():
             table.append(_parameter(f"{name}/{key}", unit, (name, key), kind))
     for name in mechanism.stores:
-        table.append(_parameter(f"{name}/capacity", "J/K", (name, "capacity"), "positive number"))
-        table.append(_parameter(f"{name}/temperature", "K", (name, "temperature"), "positive number"))
+        for key in ("capacity", "temperature"):
+            table.append(_of_class(f"{name}/{key}", ThermalStore, (name, key)))
     for name, load in mechanism.loads.items():
         table.append(_parameter(f"{name}/point", "m", (name, "point"), "numbers", drive=True))
         for key, unit in (("force", "N"), ("torque", "N m")):
@@ -118,6 +116,13 @@ def declared_parameter(path: str, module: Any, field: str, place: tuple[str, str
     return NamedParameter(path, unit, (place,), rules=rules)
 
 
+def _of_class(path: str, component: type, *places: tuple[str, str], more: tuple[Rule, ...] = ()) -> NamedParameter:
+    """The parameter that fields of components are, with what the class declares of the last name of the first place,
+    and `more` rules that look at others too."""
+    unit, rules = declared(component, places[0][1].rpartition(".")[2])
+    return NamedParameter(path, unit, places, rules=(*rules, *more))
+
+
 def _rules(*kinds: str) -> tuple[Rule, ...]:
     return tuple(Rule(kind) for kind in kinds)
 
@@ -135,17 +140,14 @@ def _friction_parameters(spec: JointSpec) -> list[NamedParameter]:
         return _of_module(path, spec.friction.law, box, "law")
     warms = spec.friction is not None and spec.friction.temperature_coefficient != 0
     field = "friction." if warms else ""
-    matrix = spec.friction is not None and np.ndim(spec.friction.viscous) == 2
-    kind = "non-negative matrix" if matrix else "damping"
-    rows = [_parameter(f"{path}/viscous", "N m s/rad or N s/m", (box, f"{field}viscous"), kind)]
+    rows = [_of_class(f"{path}/viscous", ViscousFriction, (box, f"{field}viscous"))]
+    # Which class it is was chosen when the system was built: there is dry friction only where a joint has some.
     if spec.friction is not None and spec.friction.static.any():
         at_least = {"static": (Rule("at least coulomb", (f"{path}/coulomb",)),)}
-        for key, (unit, kind) in DRY_FRICTION.items():
-            rows.append(_parameter(f"{path}/{key}", unit, (box, f"{field}{key}"), kind, *at_least.get(key, ())))
-    if warms:
-        rows.append(_parameter(f"{path}/temperature_coefficient", "1/K", (box, "temperature_coefficient"), "number"))
-        reference = (box, "reference_temperature")
-        rows.append(_parameter(f"{path}/reference_temperature", "K", reference, "positive number"))
+        for key in ("coulomb", "static", "stribeck_velocity", "regularisation_velocity"):
+            rows.append(_of_class(f"{path}/{key}", Friction, (box, f"{field}{key}"), more=at_least.get(key, ())))
+    for key in ("temperature_coefficient", "reference_temperature") if warms else ():
+        rows.append(_of_class(f"{path}/{key}", TemperatureDependentFriction, (box, key)))
     return rows
 
 
@@ -185,8 +187,8 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     name = spec.name
     rows = []
     for side, box in (("parent_frame", "o1"), ("child_frame", "o2")):
-        rows.append(_parameter(f"{name}/{side}/position", "m", (f"{name}/{box}", "position"), "numbers"))
-        rows.append(_parameter(f"{name}/{side}/quaternion", "1", (f"{name}/{box}", "quaternion"), "unit quaternion"))
+        for key in ("position", "quaternion"):
+            rows.append(_of_class(f"{name}/{side}/{key}", Offset, (f"{name}/{box}", key)))
     for own in JOINT_TYPES[spec.type].parameters if spec.motion is None else ():
         beside = tuple(f"{name}/{path}" for path in own.beside)
         more = () if own.other_rule is None else (Rule(own.other_rule, beside, own.detail(spec.geometry)),)
@@ -198,8 +200,7 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     if is_law(spec.spring):
         rows.extend(_of_module(f"{name}/spring", spec.spring, f"{name}/pe", "law"))
     elif spec.spring is not None:
-        kind = "non-negative matrix" if np.ndim(spec.spring.stiffness) == 2 else "non-negative numbers"
-        rows.append(_parameter(f"{name}/spring/stiffness", "N m/rad or N/m", (f"{name}/pe", "stiffness"), kind))
+        rows.append(_of_class(f"{name}/spring/stiffness", JointPotential, (f"{name}/pe", "stiffness")))
         kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES[spec.type]
         rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
     rows.extend(_friction_parameters(spec))

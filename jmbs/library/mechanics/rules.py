@@ -68,6 +68,10 @@ def _numbers(positive: bool) -> Callable[[Given], Any]:
     )
 
 
+def _non_negative_matrix(given: Given) -> np.ndarray:
+    return checks.non_negative_matrix(given.path, given.value, (1, *np.shape(given.value))[-1])
+
+
 def _finite(given: Given) -> Any:
     size = np.size(given.value)
     wanted = ", ".join([f"{size} finite number{'' if size == 1 else 's'}", *given.detail])
@@ -156,15 +160,12 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     WEIGHTS: (_finite, None),
     "coefficients": (lambda given: require_some(given.path, given.value), lambda x: jnp.any(x != 0)),
     "positive numbers": (_numbers(True), _is_positive),
+    "stiffness": (
+        lambda given: (_numbers(False) if np.ndim(given.value) < 2 else _non_negative_matrix)(given),
+        lambda x: _is_non_negative_matrix(x) if x.ndim == 2 else _is_non_negative(x),
+    ),
     "non-negative numbers": (_numbers(False), _is_non_negative),
-    "non-negative matrix": (
-        lambda given: checks.non_negative_matrix(given.path, given.value, np.shape(given.value)[-1]),
-        _is_non_negative_matrix,
-    ),
-    "damping": (
-        lambda given: checks.non_negative_matrix(given.path, given.value, np.size(given.value)),
-        lambda x: jnp.all(x >= -_matrix_tolerance(x) * jnp.max(jnp.abs(x))),
-    ),
+    "damping": (_non_negative_matrix, lambda x: _is_non_negative_matrix(x if x.ndim == 2 else jnp.diag(x))),
     "armature": (lambda given: require_rotors(given.path, given.value, given.detail[0]), _are_rotors),
     "inertia": (lambda given: inertia_matrix(given.path, given.value), _is_inertia),
     "bounds": (_bounds, lambda x, low, high: jnp.all((x >= low) & (x <= high))),
