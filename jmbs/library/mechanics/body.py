@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, pattern, power_port
-from jmbs.library.mechanics.declared import with_rules
-from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.lie import SE3, AbstractGroup, Rn, cross, dot
 
 
@@ -35,8 +34,8 @@ class Gravity(eqx.Module):
     **Arguments:** `mass` kg; `gravity` (3,) m/s^2 in world axes; `group` of the pose, static.
     """
 
-    mass: Float[Array, ""] = with_rules("kg", (Rule("positive number"),))
-    gravity: Float[Array, "3"] = with_rules("m/s^2", (Rule("numbers", detail=("m/s^2",)),))
+    mass: Float[Array, ""] = eqx.field(metadata=unit_and_rule("kg", "positive number"))
+    gravity: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m/s^2", "numbers", "m/s^2"))
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 
@@ -54,8 +53,8 @@ class BodyPotential(eqx.Module):
     **Arguments:** as those of `Gravity`, and `law`: a module with `energy`, of the pose `[R | r]` (3, 4).
     """
 
-    mass: Float[Array, ""] = with_rules("kg", (Rule("positive number"),))
-    gravity: Float[Array, "3"] = with_rules("m/s^2", (Rule("numbers", detail=("m/s^2",)),))
+    mass: Float[Array, ""] = eqx.field(metadata=unit_and_rule("kg", "positive number"))
+    gravity: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m/s^2", "numbers", "m/s^2"))
     law: Any
     group: AbstractGroup = eqx.field(static=True, default=SE3)
 
@@ -81,8 +80,8 @@ class KineticEnergy(eqx.Module):
     **Arguments:** `mass` kg; `inertia` (3, 3) kg m^2 about the centre of mass in body axes.
     """
 
-    mass: Float[Array, ""] = with_rules("kg", (Rule("positive number"),))
-    inertia: Float[Array, "3 3"] = with_rules("kg m^2", (Rule("inertia"),))
+    mass: Float[Array, ""] = eqx.field(metadata=unit_and_rule("kg", "positive number"))
+    inertia: Float[Array, "3 3"] = eqx.field(metadata=unit_and_rule("kg m^2", "inertia"))
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 

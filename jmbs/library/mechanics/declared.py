@@ -44,6 +44,11 @@ def with_rules(unit: str, rules: tuple[Rule, ...], **field: Any) -> Any:
     return eqx.field(metadata={_KEY: (unit, rules)} | field.pop("metadata", {}), **field)
 
 
+def unit_and_rule(unit: str, kind: str, *detail: Any) -> dict[str, Any]:
+    """The metadata of a field of one rule; type checkers see that `eqx.field(metadata=...)` gives no default."""
+    return {_KEY: (unit, (Rule(kind, detail=detail),))}
+
+
 def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
     """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none.
 

@@ -15,9 +15,8 @@ from jaxtyping import Array, Float
 from jmbs.ephs import Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity
 from jmbs.library.mechanics.checks import is_law
-from jmbs.library.mechanics.declared import with_rules
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.library.mechanics.friction import viscous_friction
-from jmbs.library.mechanics.rules import Rule
 from jmbs.lie import SE3, AbstractGroup, Rn, dot, rotate
 
 LENGTH = Quantity(Rn(1), "length")
@@ -31,8 +30,8 @@ class LineOfAction(eqx.Module):
     for ground, static.
     """
 
-    point_a: Float[Array, "3"] = with_rules("m", (Rule("numbers"),))
-    point_b: Float[Array, "3"] = with_rules("m", (Rule("numbers"),))
+    point_a: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    point_b: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
     groups: tuple[AbstractGroup | None, AbstractGroup | None] = eqx.field(static=True)
     output: ClassVar[str] = "p_l"
     lawful_by_construction: ClassVar[bool] = True
@@ -73,8 +72,8 @@ class LineOfAction(eqx.Module):
 class LineSpring(eqx.Module):
     """Elastic energy `1/2 stiffness (l - length)^2`; port `l`. **Arguments:** `stiffness` N/m, `length` m at rest."""
 
-    stiffness: Float[Array, ""] = with_rules("N/m", (Rule("non-negative number"),))
-    length: Float[Array, ""] = with_rules("m", (Rule("non-negative number"),))
+    stiffness: Float[Array, ""] = eqx.field(metadata=unit_and_rule("N/m", "non-negative number"))
+    length: Float[Array, ""] = eqx.field(metadata=unit_and_rule("m", "non-negative number"))
     lawful_by_construction: ClassVar[bool] = True
 
     @property
@@ -125,8 +124,8 @@ class ThermalStore(eqx.Module):
     Port `s`, entropy counted from the initial temperature. **Arguments:** `capacity` J/K, `temperature` K at `s = 0`.
     """
 
-    capacity: Float[Array, ""] = with_rules("J/K", (Rule("positive number"),))
-    temperature: Float[Array, ""] = with_rules("K", (Rule("positive number"),))
+    capacity: Float[Array, ""] = eqx.field(metadata=unit_and_rule("J/K", "positive number"))
+    temperature: Float[Array, ""] = eqx.field(metadata=unit_and_rule("K", "positive number"))
     lawful_by_construction: ClassVar[bool] = True
 
     @property

@@ -11,8 +11,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
-from jmbs.library.mechanics.declared import with_rules
-from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.lie import Rn
 
 SMALL = 1e-3
@@ -36,11 +35,11 @@ class Friction(eqx.Module):
     - `groups`: which coordinates have a common magnitude, static; a partition of `range(k)`.
     """
 
-    viscous: Array = with_rules("N m s/rad or N s/m", (Rule("damping"),))
-    coulomb: Float[Array, " g"] = with_rules("N m or N", (Rule("non-negative numbers"),))
-    static: Float[Array, " g"] = with_rules("N m or N", (Rule("non-negative numbers"),))
-    stribeck_velocity: Float[Array, " g"] = with_rules("rad/s or m/s", (Rule("positive numbers"),))
-    regularisation_velocity: Float[Array, " g"] = with_rules("rad/s or m/s", (Rule("positive numbers"),))
+    viscous: Array = eqx.field(metadata=unit_and_rule("N m s/rad or N s/m", "damping"))
+    coulomb: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("N m or N", "non-negative numbers"))
+    static: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("N m or N", "non-negative numbers"))
+    stribeck_velocity: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("rad/s or m/s", "positive numbers"))
+    regularisation_velocity: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("rad/s or m/s", "positive numbers"))
     momentum: Quantity = eqx.field(static=True)
     groups: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True
@@ -82,7 +81,7 @@ class ViscousFriction(eqx.Module):
     **Arguments:** `viscous` (k,) or symmetric non-negative (k, k), N m s/rad or N s/m; `momentum`: static.
     """
 
-    viscous: Array = with_rules("N m s/rad or N s/m", (Rule("damping"),))
+    viscous: Array = eqx.field(metadata=unit_and_rule("N m s/rad or N s/m", "damping"))
     momentum: Quantity = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True
 
@@ -142,8 +141,8 @@ class TemperatureDependentFriction(eqx.Module):
     """
 
     friction: Friction | ViscousFriction
-    temperature_coefficient: Float[Array, ""] = with_rules("1/K", (Rule("number"),))
-    reference_temperature: Float[Array, ""] = with_rules("K", (Rule("positive number"),))
+    temperature_coefficient: Float[Array, ""] = eqx.field(metadata=unit_and_rule("1/K", "number"))
+    reference_temperature: Float[Array, ""] = eqx.field(metadata=unit_and_rule("K", "positive number"))
     lawful_by_construction: ClassVar[bool] = True
 
     @property

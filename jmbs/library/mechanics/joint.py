@@ -19,10 +19,9 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, Quantity, System, lossy_system, power_port, state_port
 from jmbs.library.mechanics.body import PotentialKineticCoupling, momentum_quantity, relative_momentum
-from jmbs.library.mechanics.declared import with_rules
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.library.mechanics.friction import JointFriction
 from jmbs.library.mechanics.rotor import RotorInertia, RotorRate
-from jmbs.library.mechanics.rules import Rule
 from jmbs.lie import SE3, AbstractGroup, SO3xR3, hat, independence, pose, quaternion_to_rotation, tangent
 
 TWIST = momentum_quantity(SE3)
@@ -48,8 +47,8 @@ class Offset(eqx.Module):
     **Arguments:** `position` (3,) m and `quaternion` (4,) wxyz of the joint frame in the body frame.
     """
 
-    position: Float[Array, "3"] = with_rules("m", (Rule("numbers"),))
-    quaternion: Float[Array, "4"] = with_rules("1", (Rule("unit quaternion"),))
+    position: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    quaternion: Float[Array, "4"] = eqx.field(metadata=unit_and_rule("1", "unit quaternion"))
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     output: ClassVar[str] = "pj"
     lawful_by_construction: ClassVar[bool] = True
@@ -145,7 +144,7 @@ class JointPotential(eqx.Module):
     **Arguments:** `stiffness` (k,) or (k, k), N m/rad or N/m; `rest`: coordinates of K (wxyz for rotations).
     """
 
-    stiffness: Array = with_rules("N m/rad or N/m", (Rule("stiffness"),))
+    stiffness: Array = eqx.field(metadata=unit_and_rule("N m/rad or N/m", "stiffness"))
     rest: Array
     group: AbstractGroup = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True

@@ -18,8 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, pattern, power_port
 from jmbs.library.mechanics.body import LiePoisson, body_potential, momentum_quantity
-from jmbs.library.mechanics.declared import with_rules
-from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.lie import SE3, AbstractGroup, Rn, dot
 
 
@@ -76,8 +75,8 @@ class ReducedKineticEnergy(eqx.Module):
     **Arguments:** `mass` kg; `moment` kg m^2, the rod's principal moment across its axis, None for a particle.
     """
 
-    mass: Float[Array, ""] = with_rules("kg", (Rule("positive number"),))
-    moment: Float[Array, ""] | None = with_rules("kg m^2", (Rule("positive number"),))
+    mass: Float[Array, ""] = eqx.field(metadata=unit_and_rule("kg", "positive number"))
+    moment: Float[Array, ""] | None = eqx.field(metadata=unit_and_rule("kg m^2", "positive number"))
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 
