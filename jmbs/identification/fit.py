@@ -26,7 +26,7 @@ from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import FitProblem, noise_given, of_steps, pose, with_steps
+from jmbs.identification.problem import FitProblem, has_shorter_steps, noise_given, of_steps, pose, with_steps
 from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import Fit
@@ -184,7 +184,7 @@ class _Run:
         while self.refits < MOST_REFITS and position.iterate.stopped in settled:
             steps = self.problem.steps()
             finer = with_steps(self.problem, position.iterate.x, steps)
-            shorter = any(step < steps[name] for name, step in finer.steps().items())
+            shorter = has_shorter_steps(finer, steps)
             self.problem = finer if shorter else self.problem
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
@@ -194,9 +194,12 @@ class _Run:
             self.refits += 1
             self.take(noise)
             if by_gradients and not shorter:
-                break  # one course of its learning rate is enough
-            again = Iterate(position.iterate.x, position.iterate.damping)
-            position = dataclasses.replace(position, iterate=again, memory={}, before=iterations_before(position))
+                break  # one course is enough
+            if by_gradients and self.refits > 1:  # and one more where steps were too long for what it came to
+                self.at = dataclasses.replace(position, iterate=dataclasses.replace(position.iterate, stopped="limit"))
+                break
+            again, taken = Iterate(position.iterate.x, position.iterate.damping), iterations_before(position)
+            position = dataclasses.replace(position, iterate=again, memory={}, before=taken, best=None)
             position = self.at = estimate(self.problem, position, self.seen)
 
 

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jmbs.errors import ModelError
 from jmbs.identification.lbfgs import Descent, stepped
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.optimiser import LBFGS, Optimiser
 from jmbs.identification.position import Position, Progress
 from jmbs.identification.priors import prior_distances
-from jmbs.identification.problem import FitProblem, with_steps
+from jmbs.identification.problem import FitProblem, has_shorter_steps, with_steps
 from jmbs.identification.study import Prior
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import bounds_of
@@ -140,7 +139,7 @@ class GradientDescent:
         return _State(z, memory, state.mark), float(np.linalg.norm(moved)), float(np.max(np.abs(moved), initial=0.0))
 
     def stage_of(self, state: _State, number: int) -> int:
-        """Of a descent with curvature in a pass."""
+        """The stage of a descent with curvature in a pass: the next one where its cost is still, or is due."""
         due = int(STAGES * number / (GROWING * self.estimator.max_iterations))
         return min(max(state.stage + (state.fall <= STILL), due), STAGES)
 
@@ -148,16 +147,13 @@ class GradientDescent:
         """The descent as one of its stages begins, anew at the same place, with steps that follow the motion which that
         stage looks at: a law that is being learned may fit what long steps get wrong."""
         x = np.asarray(state.z, float)[: len(self.problem.unknowns.first)]
-        try:
-            problem = with_steps(self.problem, x, self.problem.steps(), GROWTH ** (stage - STAGES))
-        except ModelError:  # this motion is none that steps can follow, the next stage's may be
-            problem = self.problem
-        descent = self if problem.steps() == self.problem.steps() else GradientDescent(problem)
+        problem, steps = with_steps(self.problem, x, self.problem.steps(), _part_of(stage)), self.problem.steps()
+        descent = GradientDescent(problem) if has_shorter_steps(problem, steps) else self
         return descent, _State(state.z, self.first_memory(state.z), np.inf, stage)
 
     def stepped(self, state: _State) -> tuple[_State, float, float]:
         """After one more step with curvature; how far it went, and the largest change of a coordinate."""
-        at, fall, part = _descent_of(state), state.fall, GROWTH ** (state.stage - STAGES)
+        at, fall, part = _descent_of(state), state.fall, _part_of(state.stage)
 
         def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
             at, samples, share = (jnp.asarray(x, self.dtype) for x in (z, self.samples, part))
@@ -187,12 +183,14 @@ class GradientDescent:
         """Where it starts, or goes on from a checkpoint."""
         z = jnp.asarray(np.concatenate([position.iterate.x, self.starts]), self.dtype)
         kept = position.memory
-        grows = self.estimator.segments is None and self.estimator.horizon != "full"
+        # A second course begins where the first one came to.
+        second = position.start == self.estimator.starts
+        whole = second or self.estimator.segments is not None or self.estimator.horizon == "full"
         memory = self.first_memory(z)
         if not kept:
-            return _State(z, memory, np.inf, 0 if grows else STAGES)
+            return _State(z, memory, np.inf, STAGES if whole else 0)
         found = [jnp.asarray(kept[f"memory{i}"], leaf.dtype) for i, leaf in enumerate(memory)]
-        numbers = float(kept["mark"]), int(kept["stage"]), float(kept["fall"])
+        numbers = float(kept["mark"]), int(kept.get("stage", STAGES)), float(kept.get("fall", 1.0))
         return _State(jnp.asarray(kept["z"], self.dtype), found, *numbers)
 
 
@@ -230,7 +228,8 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
         if number + 1 == passes:
             best = dataclasses.replace(best, stopped=_verdict(best.cost, state.mark))
         elif curved and not change and state.stage == STAGES:
-            best = dataclasses.replace(best, stopped="converged" if np.all(np.isfinite(state.memory[1])) else "stuck")
+            known = np.all(np.isfinite(state.memory[1]))
+            best = dataclasses.replace(best, stopped=_verdict(best.cost, cost) if known else "stuck")
         steps = descent.problem.steps()
         position = dataclasses.replace(position, iterate=best, memory=state.arrays(), steps=steps)
         done = position.before[0] + number + 1
@@ -240,12 +239,19 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
     return position
 
 
+def _part_of(stage: int) -> float:
+    """How much of each recording a stage looks at."""
+    return GROWTH ** (stage - STAGES)
+
+
 def _descent_of(state: _State) -> Descent:
+    """What a state knows, with curvature."""
     cost, *known = (np.asarray(leaf, float) for leaf in state.memory)
     return Descent(np.asarray(state.z, float), float(cost), *known)
 
 
 def _verdict(cost: float, mark: float) -> str:
+    """Of the best cost, and of one that it has been or is at."""
     if not np.isfinite(cost):
         return "stuck"
     return "converged" if mark - cost <= FALLING * cost else "limit"

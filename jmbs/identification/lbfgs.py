@@ -40,7 +40,7 @@ class Descent:
         return Descent(z, np.nan, np.full(len(z), np.nan), nothing, nothing)
 
     def known(self) -> tuple[np.ndarray, ...]:
-        """All but the place."""
+        """All but the place, as arrays that a checkpoint keeps: `Descent(z, *known)` is the same."""
         return np.asarray(self.cost), self.gradient, self.steps, self.changes
 
     def without_curvature(self) -> Descent:
@@ -75,7 +75,7 @@ def stepped(evaluate: Evaluate, at: Descent, lower: np.ndarray, upper: np.ndarra
             break
         cost, gradient = evaluate(z)
         count += 1
-        if np.all(np.isfinite(gradient)) and cost <= at.cost + FALL * promised:
+        if np.all(np.isfinite(gradient)) and cost < at.cost and cost <= at.cost + FALL * promised:
             return _after(at, z, cost, gradient), count
         excess = 2 * (cost - at.cost - promised)
         part *= float(np.clip(-promised / excess, *SHORTER)) if np.isfinite(excess) and excess > 0 else SHORTER[0]

@@ -35,6 +35,10 @@ CAPACITY = 4096
 other recordings find the program compiled."""
 
 
+SAME_STEP = 1e-6
+"""Steps that differ by no more than this part are the same: they are rounded to the model's precision."""
+
+
 class Experiment(NamedTuple):
     """A recording ready to be compared: its program and arrays, `recording` itself, and where its unknowns stand."""
 
@@ -223,18 +227,34 @@ def with_steps(
     problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None, part: float = 1.0
 ) -> FitProblem:
     """The problem with steps that follow the motion at `x` over a `part` of each recording, none longer than `at_most`
-    (s, by recording).
+    (s, by recording), which stay where no step is short enough: a law that is half learned may have such motions.
 
-    Raises `ModelError` where no step is short enough.
+    Raises `ModelError` where no step is short enough and there is no `at_most`.
     """
     steps = {}
     for e in (e for e in problem.experiments if e.program.simulates):
         name, shows = e.recording.name, shows_of(problem, e, problem.local(e, x))
-        longest, times = None if at_most is None else at_most[name], np.asarray(e.member.times)
-        looked_at = times <= times[0] + (part + 1e-9) * (np.max(times) - times[0])
-        weights = np.where(looked_at, np.asarray(e.member.weights), 0.0)
-        steps[name] = chosen_step(e.recording, e.member.model, shows, weights, longest)
+        longest, weights = None if at_most is None else at_most[name], np.asarray(e.member.weights)
+        weights = np.where(_in_part(e.member, part), weights, 0.0)
+        try:
+            steps[name] = chosen_step(e.recording, e.member.model, shows, weights, longest)
+        except ModelError:
+            if longest is None:
+                raise
+            steps[name] = longest
     return of_steps(problem, steps)
+
+
+def has_shorter_steps(problem: FitProblem, steps: Mapping[str, float]) -> bool:
+    """Whether a recording has a shorter step, s, by more than rounding."""
+    return any(step < steps[name] * (1 - SAME_STEP) for name, step in problem.steps().items())
+
+
+def _in_part(member: Member, part: float) -> np.ndarray:
+    """Which of its times (n,) lie in a part of what is measured."""
+    times, seen = np.asarray(member.times), np.any(np.asarray(member.weights) > 0, axis=0)
+    measured = times[seen] if seen.any() else times
+    return times <= measured[0] + (part + 1e-9) * (measured[-1] - measured[0])
 
 
 def shows_of(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> Callable[[float], np.ndarray]:
@@ -278,7 +298,8 @@ def capacity_of(knots: int) -> int:
 def knots_of(experiment: Experiment, step: float) -> int:
     """How many ends of steps there are from a model's start to the last sample."""
     span = float(np.max(experiment.recording.ts)) - experiment.member.model.settings.t0
-    return max(int(np.ceil(span / step * (1 - 1e-9))) + 1, ORDER)
+    rounding = max(1e-9, 4 * float(np.finfo(experiment.member.step.dtype).eps))
+    return max(int(np.ceil(span / step * (1 - rounding))) + 1, ORDER)
 
 
 def _refuse_recordings(study: Study) -> None:

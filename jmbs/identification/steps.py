@@ -65,9 +65,11 @@ def _agree(before: np.ndarray, after: np.ndarray, weights: np.ndarray) -> bool:
     for a, b, weight in zip(before, after, weights, strict=True):
         seen = weight > 0
         lasting = seen & np.isfinite(a) & np.isfinite(b)
-        if seen.any() and lasting.sum() < 2:
+        if not seen.any():
+            continue
+        if lasting.sum() < min(2, seen.sum()):
             return False
-        allowed = np.maximum(MOVES / np.sqrt(max(seen.sum(), 1)), _rounding(b) * weight[lasting])
+        allowed = np.maximum(MOVES / np.sqrt(seen.sum()), _rounding(b[seen]) * weight[lasting])
         if np.mean(((a - b)[lasting] * weight[lasting] / allowed) ** 2) > 1:
             return False
     return True

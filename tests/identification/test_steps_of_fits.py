@@ -14,8 +14,8 @@ from recorded_pendulums import TRUTH, study
 from jmbs.identification import Check, Estimator, Optimiser, Parameter, fit_study
 from jmbs.identification.interpolation import REACH
 from jmbs.identification.prediction import known_knots
-from jmbs.identification.problem import of_steps, pose, stepped, with_steps
-from jmbs.identification.steps import MOVES
+from jmbs.identification.problem import has_shorter_steps, of_steps, pose, stepped, with_steps
+from jmbs.identification.steps import MOVES, is_coarse
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,20 @@ def test_a_livelier_motion_wants_shorter_steps(problem):
     x = np.array(problem.unknowns.first)
     names = [name for block in problem.unknowns.blocks for name in block.names]
     assert with_steps(problem, x, problem.steps()).steps() == problem.steps()
+    assert not has_shorter_steps(problem, problem.steps())
     x[names.index("recordings/free/initial/hinge/q")] *= 0.01
     quiet = with_steps(problem, x)
     assert with_steps(quiet, problem.unknowns.first, quiet.steps()).steps()["free"] < quiet.steps()["free"]
     assert with_steps(quiet, problem.unknowns.first, quiet.steps(), 0.02).steps()["free"] == quiet.steps()["free"]
+
+
+def test_only_what_is_looked_at_says_whether_steps_are_too_long():
+    """A single sample too; whatever the motion is elsewhere."""
+    elsewhere = np.array([[0.0, 1.0, 1e15], [0.0, np.nan, np.nan]])
+    weights = np.array([[1e3, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    for change, coarse in ((1e-5, False), (1e-2, True)):
+        shows = {1.0: elsewhere, 0.5: elsewhere + change}
+        assert is_coarse(1.0, shows.__getitem__, weights) == coarse
 
 
 @pytest.mark.slow

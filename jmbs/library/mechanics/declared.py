@@ -50,16 +50,16 @@ def unit_and_rule(unit: str, kind: str, *detail: Any) -> dict[str, Any]:
 
 
 def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
-    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none.
-
-    Of a class its own fields are known too.
-    """
+    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none. Of a
+    class a field of its own."""
     found: tuple[str, tuple[Rule, ...]] = "1", ()
-    for name in field.split("."):
+    names = field.split(".")
+    for i, name in enumerate(names):
         if dataclasses.is_dataclass(module):
             fields = {entry.name: entry for entry in dataclasses.fields(module)}
             found = fields[name].metadata.get(_KEY, found) if name in fields else found
-        module = getattr(module, name, None) if isinstance(module, type) else inside(module, name)
+        if i + 1 < len(names):
+            module = inside(module, name)
     return found
 
 

@@ -165,7 +165,10 @@ RULES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
         lambda x: _is_non_negative_matrix(x) if x.ndim == 2 else _is_non_negative(x),
     ),
     "non-negative numbers": (_numbers(False), _is_non_negative),
-    "damping": (_non_negative_matrix, lambda x: _is_non_negative_matrix(x if x.ndim == 2 else jnp.diag(x))),
+    "damping": (
+        _non_negative_matrix,
+        lambda x: _is_non_negative_matrix(x if x.ndim == 2 else jnp.diag(jnp.atleast_1d(x))),
+    ),
     "armature": (lambda given: require_rotors(given.path, given.value, given.detail[0]), _are_rotors),
     "inertia": (lambda given: inertia_matrix(given.path, given.value), _is_inertia),
     "bounds": (_bounds, lambda x, low, high: jnp.all((x >= low) & (x <= high))),
