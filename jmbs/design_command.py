@@ -16,7 +16,7 @@ from jmbs.studies import read_study
 if TYPE_CHECKING:
     from jmbs.identification import DesignProgress, ExcitationDesign, Study
 
-DONE, INPUT_WRONG = 0, 2
+DONE, INPUT_WRONG, INTERRUPTED = 0, 2, 130
 
 
 def design_command(args: argparse.Namespace, complain: Callable[[str], None]) -> int:
@@ -40,6 +40,9 @@ def design_command(args: argparse.Namespace, complain: Callable[[str], None]) ->
         written = _write(found, folder)
     print(found.summary())
     print(f"\n{folder}: {', '.join(str(file.relative_to(folder)) for file in written)}")
+    if found.status == "interrupted":
+        complain(f"{study.name}: interrupted: the best so far")
+        return INTERRUPTED
     return DONE
 
 

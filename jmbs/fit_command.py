@@ -42,6 +42,8 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
     with claimed(args.out, study.name, may_be_there, files) as folder:
         with waiting("checking what the data can show"):
             check = identification.check_fit(study, sensitivity=not args.no_check)
+        if check.problem is not None:
+            identification.require_names(check.problem, args.profile)
         write_check(check, folder / CHECK_FILE)
         print(identification.check_summary(check), flush=True)
         troubles: list[str] = []

@@ -51,6 +51,7 @@ from jmbs.identification.places import Place, place_of, unit_of, value_at, with_
 from jmbs.identification.position import Progress
 from jmbs.identification.predictions import PredictedChannel
 from jmbs.identification.profiles import Profile
+from jmbs.identification.quantities import require_names
 from jmbs.identification.residual_function import Residual, residual_function
 from jmbs.identification.residual_tests import Whiteness, autocorrelation, judged, residual_findings, whiteness
 from jmbs.identification.result import Fit
@@ -144,6 +145,7 @@ __all__ = [
     "number_text",
     "plain_values",
     "residual_findings",
+    "require_names",
     "residual_function",
     "Residual",
     "whiteness",

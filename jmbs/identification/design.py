@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 
@@ -36,23 +37,28 @@ def design_study(
     seen = progress or (lambda _: None)
     problem, first = _begun(plan)
     counts = {"iterations": 0, "simulations": 0}
-    best, criterion = first, problem.value(first)
+    best, criterion, interrupted = first, problem.value(first), False
     for number in range(excitation.starts):
         start = best_of_drawn(problem, np.random.default_rng([study.seed, number + 1]))
-        found, value, iterations = improved(problem, start, number + 1, seen)
-        counts["iterations"] += iterations
-        if value > criterion:
-            best, criterion = found, value
+        found = improved(problem, start, number + 1, seen)
+        counts["iterations"] += found.iterations
+        if found.criterion > criterion:
+            best, criterion = found.coefficients, found.criterion
+        interrupted = found.interrupted
+        if interrupted:
+            break
     for _ in range(MOST_STEPS):
         _count(counts, problem)
         again = DesignProblem(plan, best)
         settled, problem = again.step >= problem.step, again
-        if settled:
+        if settled or interrupted:
             break
-        best, _, iterations = improved(problem, best, excitation.starts, seen)
-        counts["iterations"] += iterations
+        found = improved(problem, best, excitation.starts, seen)
+        best, interrupted = found.coefficients, found.interrupted
+        counts["iterations"] += found.iterations
     _count(counts, problem)
-    return _design(study, problem, first, best, counts, time.perf_counter() - started)
+    design = _design(study, problem, first, best, counts, time.perf_counter() - started)
+    return dataclasses.replace(design, status="interrupted" if interrupted else "done")
 
 
 def _count(counts: dict[str, int], problem: DesignProblem) -> None:

@@ -25,6 +25,8 @@ WINDOWS = 40
 ROUNDING = 1e-9
 """Beside the limit, what is not beyond it."""
 RATE = "/rate"
+MOST_SAMPLES = 1e7
+"""Of an experiment."""
 FEWEST_ROWS = 10
 """Samples, and rows of a table, in the shortest time in which an input changes."""
 
@@ -48,7 +50,10 @@ def check_excitation(excitation: Excitation, model: Model) -> tuple[tuple[Limit,
     require_positive("rate", excitation.rate, "Hz")
     require_count("starts", excitation.starts, 1)
     require_count("max_iterations", excitation.max_iterations, 1)
-    duration_of(excitation)
+    duration = duration_of(excitation)
+    if not duration * excitation.rate <= MOST_SAMPLES:
+        found = f"{excitation.rate:g} Hz for {duration:g} s"
+        raise ModelError("rate", found, f"no more than {MOST_SAMPLES:g} samples")
     return _limits(excitation, model)
 
 

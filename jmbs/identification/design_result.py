@@ -50,6 +50,7 @@ class ExcitationDesign:
     - `values`: by name of unknowns, at which all this holds; `units`.
     - `ts` (n,), s; `shown` and `first_shown`: by name of sensors and limited outputs, (n,); `first_inputs`.
     - `criterion`, its `criterion_value` and `first_value`; `evaluations`; `seconds`; `source`: the study as written.
+    - `status`: `done`, or `interrupted` by Ctrl-C, with the best so far.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ExcitationDesign:
     evaluations: Mapping[str, int]
     seconds: float
     source: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    status: str = "done"
 
     @property
     def information_gain(self) -> float:
@@ -95,6 +97,7 @@ def design_record(design: ExcitationDesign) -> dict[str, Any]:
     record = {
         "schema": DESIGN_SCHEMA,
         "name": design.name,
+        "status": design.status,
         "study": design.source,
         "jmbs": jmbs_version(),
         "criterion": design.criterion,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,8 +72,18 @@ def best_of_drawn(problem: DesignProblem, rng: np.random.Generator) -> np.ndarra
     return max(drawn, key=problem.value)
 
 
-def improved(problem: DesignProblem, start: np.ndarray, number: int, seen: Seen) -> tuple[np.ndarray, float, int]:
-    """Coefficients that a search from a start ends with, within all limits, their criterion, and its iterations.
+class Improved(NamedTuple):
+    """The `coefficients` that a search ended with, within all limits, their `criterion`, its `iterations`, and whether
+    Ctrl-C ended it."""
+
+    coefficients: np.ndarray
+    criterion: float
+    iterations: int
+    interrupted: bool
+
+
+def improved(problem: DesignProblem, start: np.ndarray, number: int, seen: Seen) -> Improved:
+    """What a search from a start comes to.
 
     Sequential quadratic programming within a box around the best so far, which grows and shrinks: motions follow their
     inputs so little linearly that free steps leave all limits.
@@ -80,12 +91,15 @@ def improved(problem: DesignProblem, start: np.ndarray, number: int, seen: Seen)
     best = _Best(problem, start, number, seen)
     # What takes an input to its limit by one coefficient alone.
     size = 1 / np.max(np.abs(input_rows(problem.plan)[0]), axis=0)
-    radius = FIRST_RADIUS
-    while radius > LAST_RADIUS and best.iterations < problem.plan.excitation.max_iterations:
-        before = best.criterion
-        _search_within(problem, best, radius * size)
-        radius *= GROWS if best.criterion > before + GAIN else SHRINKS
-    return best.coefficients, best.criterion, best.iterations
+    radius, interrupted = FIRST_RADIUS, False
+    try:
+        while radius > LAST_RADIUS and best.iterations < problem.plan.excitation.max_iterations:
+            before = best.criterion
+            _search_within(problem, best, radius * size)
+            radius *= GROWS if best.criterion > before + GAIN else SHRINKS
+    except KeyboardInterrupt:
+        interrupted = True
+    return Improved(best.coefficients, best.criterion, best.iterations, interrupted)
 
 
 def _search_within(problem: DesignProblem, best: _Best, half: np.ndarray) -> None:

@@ -362,7 +362,7 @@ def _left_out(run: _Run, noise: Mapping[str, float]) -> dict[str, dict[str, Chan
 def _status(run: _Run, sound: bool) -> tuple[str, str]:
     at = run.at.iterate
     if run.interrupted:
-        return "interrupted", "interrupted: the best so far"
+        return "interrupted", "the best so far"
     if not sound or not np.isfinite(at.cost):
         return "diverged", "the model does not come to the end of each recording"
     if at.stopped == "converged":

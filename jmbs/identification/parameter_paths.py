@@ -68,8 +68,9 @@ def taken_already(models: Iterable[Model], path: str, taken: dict[str, str]) -> 
 
 def known_parameters(model: Model) -> list[str]:
     """Paths of all that may be unknown in a model, without indices."""
-    virtual = [f"{body}/{key}" for body in model.layout.bodies for key in VIRTUAL]
-    return [*dict.fromkeys([*parameter_paths(model), *_initial_shapes(model)]), *virtual]
+    paths = parameter_paths(model)
+    virtual = [f"{body}/{key}" for body in model.layout.bodies if f"{body}/mass" in paths for key in VIRTUAL]
+    return [*dict.fromkeys([*paths, *_initial_shapes(model)]), *virtual]
 
 
 def _initial_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -83,13 +84,18 @@ def _initial_shapes(model: Model) -> dict[str, tuple[int, ...]]:
 
 
 def _shape_and_kind(model: Model, base: str) -> tuple[tuple[int, ...], str] | None:
-    if base in parameter_paths(model):
+    paths = parameter_paths(model)
+    if base in paths:
         return jnp.shape(parameter_value(model, base)), "model"
     initial = _initial_shapes(model)
     if base in initial:
         return initial[base], "initial"
     body, _, key = base.rpartition("/")
-    return (VIRTUAL[key], "virtual") if key in VIRTUAL and body in model.layout.bodies else None
+    if key not in VIRTUAL or body not in model.layout.bodies:
+        return None
+    if f"{body}/mass" not in paths:
+        raise ModelError(base, "a body inside of a system", "one of the mechanism itself, whose points are known")
+    return VIRTUAL[key], "virtual"
 
 
 def _entry_shape(path: str, shape: tuple[int, ...], index: tuple[int, ...] | None) -> tuple[int, ...]:

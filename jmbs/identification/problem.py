@@ -303,6 +303,8 @@ def knots_of(experiment: Experiment, step: float) -> int:
 
 
 def _refuse_recordings(study: Study) -> None:
+    if not study.parameters:
+        raise ModelError("parameters", "none", "at least one unknown")
     names = [recording.name for recording in study.data]
     if doubled := {name for name in names if names.count(name) > 1}:
         raise ModelError(f"recordings/{min(doubled)}", "two recordings of this name", "names of their own")

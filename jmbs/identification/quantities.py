@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -38,7 +39,19 @@ def quantity_at(problem: FitProblem, name: str, x: np.ndarray) -> tuple[float, n
             slope[start : start + block.size] = transform_jacobian(block.transform, piece)[row]
             return float(np.asarray(block.transform.values(jnp.asarray(piece)))[row]), slope
         start += block.size
-    raise ModelError(name, "no such unknown", f"one of the fit{nearest(name, names_of(problem))}")
+    raise _unknown(problem, name)
+
+
+def require_names(problem: FitProblem, names: Iterable[str]) -> None:
+    """Raises the `ModelError` of `quantity_at` for the first name that it does not know."""
+    known = names_of(problem)
+    for name in names:
+        if name not in known:
+            raise _unknown(problem, name)
+
+
+def _unknown(problem: FitProblem, name: str) -> ModelError:
+    return ModelError(name, "no such unknown", f"one of the fit{nearest(name, names_of(problem))}")
 
 
 def names_of(problem: FitProblem) -> list[str]:

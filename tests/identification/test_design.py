@@ -94,6 +94,17 @@ def test_more_is_known_after_than_with_the_first_input(design):
         designed(limits={**LIMITS, "hinge/q": (-0.3, 0.3)})
 
 
+def test_an_interrupted_search_gives_the_best_so_far(design):
+    def interrupt(progress):
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    found = designed(starts=3, callback=interrupt)
+    assert (design.status, found.status) == ("done", "interrupted")
+    assert found.first_value < found.criterion_value and found.evaluations["iterations"] == 3
+    assert all(one.lower <= one.least <= one.most <= one.upper for one in found.limits.values())
+
+
 def test_the_same_is_found_again(design):
     again = designed()
     np.testing.assert_array_equal(again.inputs[PORT].values, design.inputs[PORT].values)

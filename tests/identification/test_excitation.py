@@ -99,6 +99,7 @@ REFUSED = {
     "no duration": ({"inputs": {PORT: BSpline(9)}}, "duration: found nothing"),
     "duration": ({"duration": 0.0}, "duration: found 0.0, wanted a positive number, s"),
     "slow samples": ({"rate": 10.0}, "rate: found 10 Hz, wanted 20 Hz or more"),
+    "many samples": ({"rate": 1e9}, "rate: found 1e.09 Hz for 1 s, wanted no more than 1e.07 samples"),
     "criterion": ({"criterion": "d"}, "criterion: found 'd', wanted one of D, A, E"),
     "starts": ({"starts": 0}, "starts: found 0, wanted a whole number, 1 or more"),
     "no limit": ({"limits": {"hinge/q": 1.0}}, "limits/hinge/actuation: found nothing"),

@@ -64,6 +64,8 @@ def test_optimisers_refuse(given: dict[str, Any], words: str):
 
 
 def test_studies_refuse():
+    with pytest.raises(ModelError, match="parameters: found none, wanted at least one unknown"):
+        pose(dataclasses.replace(study(), parameters={}))
     with pytest.raises(ModelError, match="estimator/optimiser: found one with method shooting"):
         Estimator(optimiser=Optimiser())
     with pytest.raises(ModelError, match="estimator/cross_validation: found method gradient_descent"):

@@ -10,6 +10,7 @@ from quick import quick_jit
 
 import jmbs
 from jmbs.errors import ModelError
+from jmbs.identification import parse_parameter
 from jmbs.library.mechanics import Rule
 
 RNG = np.random.default_rng(3)
@@ -254,6 +255,14 @@ def test_parts_of_systems_have_the_same_rules(nested, path, value, unit):
     assert nested.parameters()[path]["unit"] == unit
     with pytest.raises(ModelError, match=path):
         nested.with_parameters({path: value})
+
+
+def test_points_of_bodies_of_systems_are_not_known_to_fits(nested):
+    with pytest.raises(ModelError, match="arm/link/com: found a body inside of a system"):
+        parse_parameter([nested], "arm/link/com")
+    with pytest.raises(ModelError) as error:
+        parse_parameter([nested], "arm/link/co")
+    assert "com" not in error.value.wanted
 
 
 @pytest.fixture(scope="module")
