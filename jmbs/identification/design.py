@@ -38,24 +38,28 @@ def design_study(
     problem, first = _begun(plan)
     counts = {"iterations": 0, "simulations": 0}
     best, criterion, interrupted = first, problem.value(first), False
-    for number in range(excitation.starts):
-        start = best_of_drawn(problem, np.random.default_rng([study.seed, number + 1]))
-        found = improved(problem, start, number + 1, seen)
-        counts["iterations"] += found.iterations
-        if found.criterion > criterion:
-            best, criterion = found.coefficients, found.criterion
-        interrupted = found.interrupted
-        if interrupted:
-            break
-    for _ in range(MOST_STEPS):
-        _count(counts, problem)
-        again = DesignProblem(plan, best)
-        settled, problem = again.step >= problem.step, again
-        if settled or interrupted:
-            break
-        found = improved(problem, best, excitation.starts, seen)
-        best, interrupted = found.coefficients, found.interrupted
-        counts["iterations"] += found.iterations
+    try:
+        for number in range(excitation.starts):
+            start = best_of_drawn(problem, np.random.default_rng([study.seed, number + 1]))
+            found = improved(problem, start, number + 1, seen)
+            counts["iterations"] += found.iterations
+            if found.criterion > criterion:
+                best, criterion = found.coefficients, found.criterion
+            if found.interrupted:
+                raise KeyboardInterrupt
+        for _ in range(MOST_STEPS):
+            again = DesignProblem(plan, best)
+            _count(counts, problem)
+            settled, problem = again.step >= problem.step, again
+            if settled:
+                break
+            found = improved(problem, best, excitation.starts, seen)
+            best = found.coefficients
+            counts["iterations"] += found.iterations
+            if found.interrupted:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        interrupted = True
     _count(counts, problem)
     design = _design(study, problem, first, best, counts, time.perf_counter() - started)
     return dataclasses.replace(design, status="interrupted" if interrupted else "done")

@@ -183,9 +183,13 @@ class _Run:
         settled = ("converged", "limit") if by_gradients else ("converged",)
         while self.refits < MOST_REFITS and position.iterate.stopped in settled:
             steps = self.problem.steps()
-            finer = with_steps(self.problem, position.iterate.x, steps)
-            shorter = has_shorter_steps(finer, steps)
-            self.problem = finer if shorter else self.problem
+            try:
+                finer = with_steps(self.problem, position.iterate.x, steps)
+            except ModelError:  # no step is short enough
+                self.at = _too_coarse(position)
+                break
+            shorter = has_shorter_steps(finer, steps, training=by_gradients)
+            self.problem = finer if has_shorter_steps(finer, steps) else self.problem
             noise = _noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
             before = {**{name: _deviation(self.problem, name) for name in noise}, **self.noise}
@@ -194,13 +198,17 @@ class _Run:
             self.refits += 1
             self.take(noise)
             if by_gradients and not shorter:
-                break  # one course is enough
-            if by_gradients and self.refits > 1:  # and one more where steps were too long for what it came to
-                self.at = dataclasses.replace(position, iterate=dataclasses.replace(position.iterate, stopped="limit"))
+                break  # new noise alone does not call for another course
+            if by_gradients and (self.refits > 1 or self.problem.study.estimator.segments is not None):
+                self.at = _too_coarse(position)  # its end wants shorter steps still
                 break
             again, taken = Iterate(position.iterate.x, position.iterate.damping), iterations_before(position)
             position = dataclasses.replace(position, iterate=again, memory={}, before=taken, best=None)
             position = self.at = estimate(self.problem, position, self.seen)
+
+
+def _too_coarse(position: Position) -> Position:
+    return dataclasses.replace(position, iterate=dataclasses.replace(position.iterate, stopped="coarse"))
 
 
 def better(best: Iterate | None, other: Iterate) -> Iterate:
@@ -369,6 +377,8 @@ def _status(run: _Run, sound: bool) -> tuple[str, str]:
         return "converged", "the cost does not fall any further"
     if at.stopped == "limit":
         return "not_converged", f"still falling after {at.iterations} iterations of the last stage"
+    if at.stopped == "coarse":
+        return "not_converged", "the steps of the runs are too long for this motion"
     return "not_converged", "no step lowers the cost"
 
 

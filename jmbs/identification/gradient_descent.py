@@ -34,8 +34,8 @@ STAGES, GROWTH, GROWING = 8, 1.5, 0.5
 """Of a descent with curvature: over so many stages what it looks at of each recording grows by such a factor, up to the
 whole, in this part of its passes at most."""
 STILL, RECENT = 0.003, 0.7
-"""A stage ends early where the cost falls by no more than this part a step, in the mean of recent steps: the weight of
-each is that of the next one times the second number."""
+"""A stage ends early where the cost falls by no more than STILL of itself a step, in the mean of recent steps: each
+counts RECENT times what the one after it counts."""
 
 
 class _Batch(eqx.Module):
@@ -55,8 +55,8 @@ class _Belief(eqx.Module):
 
 @dataclasses.dataclass
 class _State:
-    """Where a descent is: the vector `z` (k,), what the optimiser remembers, the best cost of three quarters, and of a
-    descent with curvature its `stage` and by what part its cost falls a step of late."""
+    """Where a descent is: the vector `z` (k,), what the optimiser remembers, the best cost after three quarters of the
+    passes, and of a descent with curvature its `stage` and the mean part by which recent steps lowered its cost."""
 
     z: Array
     memory: list[Array]
@@ -147,8 +147,9 @@ class GradientDescent:
         """The descent as one of its stages begins, anew at the same place, with steps that follow the motion which that
         stage looks at: a law that is being learned may fit what long steps get wrong."""
         x = np.asarray(state.z, float)[: len(self.problem.unknowns.first)]
-        problem, steps = with_steps(self.problem, x, self.problem.steps(), _part_of(stage)), self.problem.steps()
-        descent = GradientDescent(problem) if has_shorter_steps(problem, steps) else self
+        steps = self.problem.steps()
+        problem = with_steps(self.problem, x, steps, _part_of(stage), keep=True)
+        descent = GradientDescent(problem) if has_shorter_steps(problem, steps, training=True) else self
         return descent, _State(state.z, self.first_memory(state.z), np.inf, stage)
 
     def stepped(self, state: _State) -> tuple[_State, float, float]:
@@ -183,9 +184,9 @@ class GradientDescent:
         """Where it starts, or goes on from a checkpoint."""
         z = jnp.asarray(np.concatenate([position.iterate.x, self.starts]), self.dtype)
         kept = position.memory
-        # A second course begins where the first one came to.
-        second = position.start == self.estimator.starts
-        whole = second or self.estimator.segments is not None or self.estimator.horizon == "full"
+        # A second course goes on where the first one ended.
+        second_course = position.start == self.estimator.starts
+        whole = second_course or self.estimator.segments is not None or self.estimator.horizon == "full"
         memory = self.first_memory(z)
         if not kept:
             return _State(z, memory, np.inf, STAGES if whole else 0)
@@ -209,7 +210,8 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
             if stage > state.stage:
                 before, (descent, state) = descent, descent.at_stage(state, stage)
                 if descent is not before:
-                    best = dataclasses.replace(best, cost=np.inf)  # it was that of longer steps
+                    cost = descent.cost(jnp.asarray(best.x, descent.dtype))  # it was that of longer steps
+                    best = dataclasses.replace(best, cost=cost)
             state, step, change = descent.stepped(state)
         else:
             state, step, change = descent.passed(state, position.start, number)
@@ -228,8 +230,8 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
         if number + 1 == passes:
             best = dataclasses.replace(best, stopped=_verdict(best.cost, state.mark))
         elif curved and not change and state.stage == STAGES:
-            known = np.all(np.isfinite(state.memory[1]))
-            best = dataclasses.replace(best, stopped=_verdict(best.cost, cost) if known else "stuck")
+            bottom = np.all(np.isfinite(state.memory[1])) and _verdict(best.cost, cost) == "converged"
+            best = dataclasses.replace(best, stopped="converged" if bottom else "stuck")
         steps = descent.problem.steps()
         position = dataclasses.replace(position, iterate=best, memory=state.arrays(), steps=steps)
         done = position.before[0] + number + 1
@@ -251,7 +253,7 @@ def _descent_of(state: _State) -> Descent:
 
 
 def _verdict(cost: float, mark: float) -> str:
-    """Of the best cost, and of one that it has been or is at."""
+    """`mark`: an earlier best cost, or that where the descent stands still; converged where `cost` is hardly lower."""
     if not np.isfinite(cost):
         return "stuck"
     return "converged" if mark - cost <= FALLING * cost else "limit"

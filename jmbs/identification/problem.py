@@ -204,6 +204,8 @@ def pose(study: Study) -> FitProblem:
     _refuse_recordings(study)
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
+    if not unknowns.blocks:
+        raise ModelError("parameters", "none", "at least one unknown")
     ties, derived = expressions_of(study, unknowns)
     ready = {r.name: ready_model(study, r, models[r.name], outputs[r.name], unknowns) for r in study.data}
     most = _most_samples(study)
@@ -224,12 +226,16 @@ def ready_model(
 
 
 def with_steps(
-    problem: FitProblem, x: np.ndarray, at_most: Mapping[str, float] | None = None, part: float = 1.0
+    problem: FitProblem,
+    x: np.ndarray,
+    at_most: Mapping[str, float] | None = None,
+    part: float = 1.0,
+    keep: bool = False,
 ) -> FitProblem:
     """The problem with steps that follow the motion at `x` over a `part` of each recording, none longer than `at_most`
-    (s, by recording), which stay where no step is short enough: a law that is half learned may have such motions.
+    (s, by recording).
 
-    Raises `ModelError` where no step is short enough and there is no `at_most`.
+    Raises `ModelError` where no step is short enough; with `keep` that recording keeps its step of `at_most`.
     """
     steps = {}
     for e in (e for e in problem.experiments if e.program.simulates):
@@ -239,15 +245,16 @@ def with_steps(
         try:
             steps[name] = chosen_step(e.recording, e.member.model, shows, weights, longest)
         except ModelError:
-            if longest is None:
+            if longest is None or not keep:
                 raise
             steps[name] = longest
     return of_steps(problem, steps)
 
 
-def has_shorter_steps(problem: FitProblem, steps: Mapping[str, float]) -> bool:
-    """Whether a recording has a shorter step, s, by more than rounding."""
-    return any(step < steps[name] * (1 - SAME_STEP) for name, step in problem.steps().items())
+def has_shorter_steps(problem: FitProblem, steps: Mapping[str, float], training: bool = False) -> bool:
+    """Whether a recording, or one of those that are fitted, has a shorter step, s, by more than rounding."""
+    names = {e.recording.name for e in (problem.training if training else problem.experiments)}
+    return any(step < steps[name] * (1 - SAME_STEP) for name, step in problem.steps().items() if name in names)
 
 
 def _in_part(member: Member, part: float) -> np.ndarray:
@@ -303,8 +310,6 @@ def knots_of(experiment: Experiment, step: float) -> int:
 
 
 def _refuse_recordings(study: Study) -> None:
-    if not study.parameters:
-        raise ModelError("parameters", "none", "at least one unknown")
     names = [recording.name for recording in study.data]
     if doubled := {name for name in names if names.count(name) > 1}:
         raise ModelError(f"recordings/{min(doubled)}", "two recordings of this name", "names of their own")

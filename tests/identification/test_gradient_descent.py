@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from recorded_pendulums import TRUTH, study
+from recorded_pendulums import NOISE, TRUTH, study
 
 from jmbs.errors import ModelError
-from jmbs.identification import Estimator, Optimiser, check_fit, fit_study, trust
+from jmbs.identification import Estimator, Optimiser, Parameter, Sensor, check_fit, fit_study, trust
 from jmbs.identification.gradient_descent import GradientDescent
 from jmbs.identification.problem import pose
 from jmbs.identification.window_groups import costs
@@ -66,6 +66,8 @@ def test_optimisers_refuse(given: dict[str, Any], words: str):
 def test_studies_refuse():
     with pytest.raises(ModelError, match="parameters: found none, wanted at least one unknown"):
         pose(dataclasses.replace(study(), parameters={}))
+    bias = {"q": Sensor("hinge/q", NOISE, bias=Parameter())}
+    assert len(pose(dataclasses.replace(study(), parameters={}, sensors=bias)).unknowns.first) == 1
     with pytest.raises(ModelError, match="estimator/optimiser: found one with method shooting"):
         Estimator(optimiser=Optimiser())
     with pytest.raises(ModelError, match="estimator/cross_validation: found method gradient_descent"):

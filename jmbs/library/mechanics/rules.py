@@ -69,7 +69,8 @@ def _numbers(positive: bool) -> Callable[[Given], Any]:
 
 
 def _non_negative_matrix(given: Given) -> np.ndarray:
-    return checks.non_negative_matrix(given.path, given.value, (1, *np.shape(given.value))[-1])
+    rows = np.shape(given.value)[-1] if np.ndim(given.value) else 1
+    return checks.non_negative_matrix(given.path, given.value, rows)
 
 
 def _finite(given: Given) -> Any:
