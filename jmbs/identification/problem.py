@@ -204,9 +204,9 @@ def pose(study: Study) -> FitProblem:
     _refuse_recordings(study)
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
+    ties, derived = expressions_of(study, unknowns)
     if not unknowns.blocks:
         raise ModelError("parameters", "none", "at least one unknown")
-    ties, derived = expressions_of(study, unknowns)
     ready = {r.name: ready_model(study, r, models[r.name], outputs[r.name], unknowns) for r in study.data}
     most = _most_samples(study)
     experiments = []

@@ -15,6 +15,7 @@ import xarray as xr
 
 import jmbs
 from jmbs.ephs import ENTROPY, ConstantFlow, Environment, System, pattern, power_port, state_port
+from jmbs.errors import ModelError
 from jmbs.io.result import summarise, write_result
 from jmbs.library.oscillator import Mass, damped_oscillator
 from jmbs.lie import Rn
@@ -173,8 +174,10 @@ def test_a_run_without_losses_keeps_its_laws(run):
 
 def test_a_parameter_against_the_law_is_seen():
     """Components of jmbs are lawful by construction, with parameters that their construction would take."""
-    model = jmbs.compile(damped_oscillator(1.0, 4.0, 0.3), initial={"osc/q": [1.0]})
-    run = lambda d: jmbs.simulate(model.with_parameters({"mf/viscous": jnp.array([d])}), t1=1.0, save_every=0.1)  # noqa: E731
+    model = lambda d: jmbs.compile(damped_oscillator(1.0, 4.0, d), initial={"osc/q": [1.0]})  # noqa: E731
+    run = lambda d: jmbs.simulate(model(d), t1=1.0, save_every=0.1)  # noqa: E731
+    with pytest.raises(ModelError, match="mf/viscous: found -0.3, wanted a non-negative number"):
+        model(0.3).with_parameters({"mf/viscous": -0.3})
     kept, broken = run(0.3), run(-0.3)
     assert kept.energy_made is None and not kept.broken_laws()
     assert [(law.component, law.law) for law in broken.broken_laws()] == [("mf", "second law")]
