@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from jmbs.identification.estimates import ChannelFit
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of
+from jmbs.identification.noise import deviations_of
+from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.unknowns import samples
 
 

@@ -16,7 +16,9 @@ from jmbs.identification.estimates import ChannelFit, InvisibleDirection
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.jump_findings import jump_findings
-from jmbs.identification.problem import Experiment, FitProblem, pose, shows_of
+from jmbs.identification.posing import pose
+from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.problem_steps import shows_of
 from jmbs.identification.sampling import sampling_findings
 from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from jmbs.identification.check import check_fit
 from jmbs.identification.design_limits import check_excitation, duration_of
 from jmbs.identification.design_problem import DesignProblem, ExperimentPlan, study_of_design
 from jmbs.identification.design_result import ExcitationDesign, Expectation, InputTable
-from jmbs.identification.design_search import DesignProgress, best_of_drawn, first_coefficients, improved, reach_of
+from jmbs.identification.design_search import DesignProgress, Search, best_of_drawn, first_coefficients, reach_of
 from jmbs.identification.excitation import Excitation
 from jmbs.identification.information import information_gain, known_rows
 from jmbs.identification.noise import noise_of
@@ -36,37 +36,30 @@ def design_study(
     plan = plan_of(study, excitation)
     seen = progress or (lambda _: None)
     problem, first = _begun(plan)
-    counts = {"iterations": 0, "simulations": 0}
-    best, criterion, interrupted = first, problem.value(first), False
+    searches, status = [Search(problem, first, 0, seen)], "done"
     try:
-        for number in range(excitation.starts):
-            start = best_of_drawn(problem, np.random.default_rng([study.seed, number + 1]))
-            found = improved(problem, start, number + 1, seen)
-            counts["iterations"] += found.iterations
-            if found.criterion > criterion:
-                best, criterion = found.coefficients, found.criterion
-            if found.interrupted:
-                raise KeyboardInterrupt
+        for number in range(1, excitation.starts + 1):
+            start = best_of_drawn(problem, np.random.default_rng([study.seed, number]))
+            searches.append(Search(problem, start, number, seen))
+            searches[-1].improve()
         for _ in range(MOST_STEPS):
-            again = DesignProblem(plan, best)
-            _count(counts, problem)
-            settled, problem = again.step >= problem.step, again
-            if settled:
+            best = _best_of(searches)
+            again = DesignProblem(plan, best.coefficients)
+            searches.append(Search(again, best.coefficients, excitation.starts, seen))
+            if again.step >= best.problem.step:
                 break
-            found = improved(problem, best, excitation.starts, seen)
-            best = found.coefficients
-            counts["iterations"] += found.iterations
-            if found.interrupted:
-                raise KeyboardInterrupt
+            searches[-1].improve()
     except KeyboardInterrupt:
-        interrupted = True
-    _count(counts, problem)
-    design = _design(study, problem, first, best, counts, time.perf_counter() - started)
-    return dataclasses.replace(design, status="interrupted" if interrupted else "done")
+        status = "interrupted"
+    best, runs = _best_of(searches), {id(search.problem): search.problem.runs for search in searches}
+    counts = {"iterations": sum(search.iterations for search in searches), "simulations": sum(runs.values())}
+    seconds = time.perf_counter() - started
+    return dataclasses.replace(_design(study, best.problem, first, best.coefficients, counts, seconds), status=status)
 
 
-def _count(counts: dict[str, int], problem: DesignProblem) -> None:
-    counts["simulations"] += problem.runs
+def _best_of(searches: Sequence[Search]) -> Search:
+    """The one of the highest criterion, among those with the latest steps."""
+    return max((s for s in searches if s.problem is searches[-1].problem), key=lambda s: s.criterion)
 
 
 def plan_of(study: Study, excitation: Excitation) -> ExperimentPlan:

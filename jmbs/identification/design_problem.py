@@ -15,8 +15,9 @@ from jmbs.identification.excitation import Excitation
 from jmbs.identification.information import criterion_of
 from jmbs.identification.motion_problem import is_by_motion
 from jmbs.identification.output_names import OutputName
+from jmbs.identification.posing import pose
 from jmbs.identification.priors import prior_rows
-from jmbs.identification.problem import FitProblem, pose
+from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Input, Parameter, Recording, Sensor, Study
 
 DESIGN = "design"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -72,62 +71,9 @@ def best_of_drawn(problem: DesignProblem, rng: np.random.Generator) -> np.ndarra
     return max(drawn, key=problem.value)
 
 
-class Improved(NamedTuple):
-    """The `coefficients` that a search ended with, within all limits, their `criterion`, its `iterations`, and whether
-    Ctrl-C ended it."""
-
-    coefficients: np.ndarray
-    criterion: float
-    iterations: int
-    interrupted: bool
-
-
-def improved(problem: DesignProblem, start: np.ndarray, number: int, seen: Seen) -> Improved:
-    """What a search from a start comes to.
-
-    Sequential quadratic programming within a box around the best so far, which grows and shrinks: motions follow their
-    inputs so little linearly that free steps leave all limits.
-    """
-    best = _Best(problem, start, number, seen)
-    # What takes an input to its limit by one coefficient alone.
-    size = 1 / np.max(np.abs(input_rows(problem.plan)[0]), axis=0)
-    radius, interrupted = FIRST_RADIUS, False
-    try:
-        while radius > LAST_RADIUS and best.iterations < problem.plan.excitation.max_iterations:
-            before = best.criterion
-            _search_within(problem, best, radius * size)
-            radius *= GROWS if best.criterion > before + GAIN else SHRINKS
-    except KeyboardInterrupt:
-        interrupted = True
-    return Improved(best.coefficients, best.criterion, best.iterations, interrupted)
-
-
-def _search_within(problem: DesignProblem, best: _Best, half: np.ndarray) -> None:
-    """Some iterations within a box of half widths (k,) around the best."""
-    import scipy.optimize
-
-    centre, rows_and_bounds = best.coefficients, input_rows(problem.plan)
-    rows, bounds = rows_and_bounds[0] * half, rows_and_bounds[1] - rows_and_bounds[0] @ centre
-    constraints = [{"type": "ineq", "fun": lambda v: bounds - rows @ v, "jac": lambda v: -rows}]
-    if problem.plan.outputs:
-        room = {"fun": lambda v: output_room(problem, centre + half * v)[0]}
-        slope = {"jac": lambda v: half * output_room(problem, centre + half * v)[1]}
-        constraints.append({"type": "ineq", **room, **slope})
-    left = problem.plan.excitation.max_iterations - best.iterations
-    scipy.optimize.minimize(
-        lambda v: -max(best.value(centre + half * v), -FAILED),
-        np.zeros(len(centre)),
-        jac=lambda v: -half * np.nan_to_num(problem.gradient(centre + half * v)),
-        bounds=[(-1.0, 1.0)] * len(centre),
-        constraints=constraints,
-        method="SLSQP",
-        callback=lambda v: best.iterated(centre + half * v),
-        options={"maxiter": min(ROUND, left), "ftol": TOLERANCE},
-    )
-
-
-class _Best:
-    """The best coefficients within all limits that a search has come to."""
+class Search:
+    """A search from a start by sequential quadratic programming. `coefficients`, the best so far within all limits, and
+    their `criterion` hold at any moment, wherever Ctrl-C ends it."""
 
     def __init__(self, problem: DesignProblem, start: np.ndarray, number: int, seen: Seen):
         self.problem, self.number, self.seen = problem, number, seen
@@ -157,6 +103,41 @@ class _Best:
         criterion = criterion if within is coefficients else self.problem.value(within)
         if criterion > self.criterion:
             self.coefficients, self.criterion = within, criterion
+
+    def improve(self) -> None:
+        """Searches within a box around the best so far, which grows and shrinks: motions follow their inputs so little
+        linearly that free steps leave all limits."""
+        # What takes an input to its limit by one coefficient alone.
+        size = 1 / np.max(np.abs(input_rows(self.problem.plan)[0]), axis=0)
+        radius = FIRST_RADIUS
+        while radius > LAST_RADIUS and self.iterations < self.problem.plan.excitation.max_iterations:
+            before = self.criterion
+            _search_within(self.problem, self, radius * size)
+            radius *= GROWS if self.criterion > before + GAIN else SHRINKS
+
+
+def _search_within(problem: DesignProblem, best: Search, half: np.ndarray) -> None:
+    """Some iterations within a box of half widths (k,) around the best."""
+    import scipy.optimize
+
+    centre, rows_and_bounds = best.coefficients, input_rows(problem.plan)
+    rows, bounds = rows_and_bounds[0] * half, rows_and_bounds[1] - rows_and_bounds[0] @ centre
+    constraints = [{"type": "ineq", "fun": lambda v: bounds - rows @ v, "jac": lambda v: -rows}]
+    if problem.plan.outputs:
+        room = {"fun": lambda v: output_room(problem, centre + half * v)[0]}
+        slope = {"jac": lambda v: half * output_room(problem, centre + half * v)[1]}
+        constraints.append({"type": "ineq", **room, **slope})
+    left = problem.plan.excitation.max_iterations - best.iterations
+    scipy.optimize.minimize(
+        lambda v: -max(best.value(centre + half * v), -FAILED),
+        np.zeros(len(centre)),
+        jac=lambda v: -half * np.nan_to_num(problem.gradient(centre + half * v)),
+        bounds=[(-1.0, 1.0)] * len(centre),
+        constraints=constraints,
+        method="SLSQP",
+        callback=lambda v: best.iterated(centre + half * v),
+        options={"maxiter": min(ROUND, left), "ftol": TOLERANCE},
+    )
 
 
 def _drawn_in(problem: DesignProblem, coefficients: np.ndarray) -> np.ndarray | None:

@@ -11,6 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.bordered import Bordered
 from jmbs.identification.gradient_descent import descend
+from jmbs.identification.horizons import PARTS
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
 from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.position import Position, Progress, iterations_before
@@ -19,9 +20,6 @@ from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
 from jmbs.identification.unknowns import Unknown, bounds_of, longest_of
 
-FIRST_HORIZON = 1 / 24
-"""Of each recording's length."""
-GROWTH = 1.5
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
 USUAL_EVALUATIONS = 6
@@ -62,8 +60,7 @@ def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
         raise ModelError("estimator/horizon", repr(estimator.horizon), "growing or full")
     if estimator.method == "multiple_shooting":
         return (*(Stage(1.0, gaps) for gaps in GAPS), Stage(1.0))
-    stages = int(np.ceil(np.log(1 / FIRST_HORIZON) / np.log(GROWTH))) if estimator.horizon == "growing" else 0
-    return (*(Stage(FIRST_HORIZON * GROWTH**i) for i in range(stages)), Stage(1.0))
+    return tuple(Stage(part) for part in (PARTS if estimator.horizon == "growing" else PARTS[-1:]))
 
 
 def limits_of(estimator: Estimator, blocks: Sequence[Unknown]) -> Limits:
@@ -155,11 +152,10 @@ def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int
 
 
 def horizons_of(problem: FitProblem, part: float) -> tuple[dict[str, float], int]:
-    """By recording the end, s, of a `part` of it, and how many samples there are in these."""
+    """By recording the end, s, of a `part` of what is measured, and how many samples there are in these."""
     horizons, count = {}, 0
     for experiment in problem.training:
-        ts = np.asarray(experiment.recording.ts)
-        end = float(ts[0] + part * (ts[-1] - ts[0])) + 1e-12 * max(1.0, abs(float(ts[-1])))
+        end = experiment.end_of(part)
         horizons[experiment.recording.name] = end
         count += experiment.samples(end)
     return horizons, count

@@ -24,9 +24,12 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
 from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
+from jmbs.identification.noise import noise_given
+from jmbs.identification.posing import pose
 from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.prediction import fitted_model
-from jmbs.identification.problem import FitProblem, has_shorter_steps, noise_given, of_steps, pose, with_steps
+from jmbs.identification.problem import FitProblem
+from jmbs.identification.problem_steps import has_shorter_steps, of_steps, with_steps
 from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import Fit

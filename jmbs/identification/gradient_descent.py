@@ -15,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jmbs.identification.horizons import PARTS, STAGES
 from jmbs.identification.lbfgs import Descent, stepped
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.optimiser import LBFGS, Optimiser
 from jmbs.identification.position import Position, Progress
 from jmbs.identification.priors import prior_distances
-from jmbs.identification.problem import FitProblem, has_shorter_steps, with_steps
+from jmbs.identification.problem import FitProblem
+from jmbs.identification.problem_steps import has_shorter_steps, with_steps
 from jmbs.identification.study import Prior
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import bounds_of
@@ -30,9 +32,8 @@ from jmbs.programs import cached_jit
 LAST_PART = 0.25
 FALLING = 0.01
 """A descent has converged whose cost fell by no more than this part in the last part of its passes."""
-STAGES, GROWTH, GROWING = 8, 1.5, 0.5
-"""Of a descent with curvature: over so many stages what it looks at of each recording grows by such a factor, up to the
-whole, in this part of its passes at most."""
+GROWING = 0.5
+"""In this part of its passes at most the horizon of a descent with curvature grows to the whole of each recording."""
 STILL, RECENT = 0.003, 0.7
 """A stage ends early where the cost falls by no more than STILL of itself a step, in the mean of recent steps: each
 counts RECENT times what the one after it counts."""
@@ -148,13 +149,13 @@ class GradientDescent:
         stage looks at: a law that is being learned may fit what long steps get wrong."""
         x = np.asarray(state.z, float)[: len(self.problem.unknowns.first)]
         steps = self.problem.steps()
-        problem = with_steps(self.problem, x, steps, _part_of(stage), keep=True)
+        problem = with_steps(self.problem, x, steps, PARTS[stage], keep=True)
         descent = GradientDescent(problem) if has_shorter_steps(problem, steps, training=True) else self
         return descent, _State(state.z, self.first_memory(state.z), np.inf, stage)
 
     def stepped(self, state: _State) -> tuple[_State, float, float]:
         """After one more step with curvature; how far it went, and the largest change of a coordinate."""
-        at, fall, part = _descent_of(state), state.fall, _part_of(state.stage)
+        at, fall, part = _descent_of(state), state.fall, PARTS[state.stage]
 
         def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
             at, samples, share = (jnp.asarray(x, self.dtype) for x in (z, self.samples, part))
@@ -239,11 +240,6 @@ def descend(problem: FitProblem, position: Position, seen: Callable[[Position, P
         if best.stopped:
             break
     return position
-
-
-def _part_of(stage: int) -> float:
-    """How much of each recording a stage looks at."""
-    return GROWTH ** (stage - STAGES)
 
 
 def _descent_of(state: _State) -> Descent:

@@ -8,8 +8,8 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.least_squares import ABSOLUTE_RANK, visible_directions
+from jmbs.identification.posing import pose
 from jmbs.identification.priors import prior_rows
-from jmbs.identification.problem import pose
 from jmbs.identification.study import Study
 
 POWERS = {"D": 0.0, "A": 1.0, "E": 8.0}

@@ -117,6 +117,15 @@ class HasModel(Protocol):
     def fixed(self) -> dict[str, Array]: ...
 
 
+@cached_jit
+def end_of_part(times: Float[Array, " n"], weights: Float[Array, "c n"], part: Float[Array, ""]) -> Float[Array, ""]:
+    """The end, s, of a part of what is measured at `times`, where `weights` are not zero: of all of it from one on."""
+    seen = jnp.any(weights > 0, axis=0) | ~jnp.any(weights > 0)
+    first = jnp.min(times, where=seen, initial=jnp.inf)
+    last = jnp.max(times, where=seen, initial=-jnp.inf)
+    return jnp.where(part < 1, first + part * (last - first), last)
+
+
 def fitted_model(
     program: HasUnknowns, member: HasModel, local: Float[Array, " p"]
 ) -> tuple[Model, dict[str, Array], Any]:

@@ -13,18 +13,11 @@ from jmbs.identification.held_out import held_out_local, window_rows
 from jmbs.identification.least_squares import visible_directions
 from jmbs.identification.motion import MotionProgram
 from jmbs.identification.motion_problem import driven, is_by_motion
+from jmbs.identification.noise import deviations_of
 from jmbs.identification.output_names import OutputName, parse_output
-from jmbs.identification.problem import (
-    Experiment,
-    FitProblem,
-    deviations_of,
-    experiment_of,
-    outputs_of,
-    recording_models,
-    refuse_recording,
-    shows_of,
-    stepped,
-)
+from jmbs.identification.posing import experiment_of, outputs_of, recording_models, refuse_recording
+from jmbs.identification.problem import Experiment, FitProblem
+from jmbs.identification.problem_steps import shows_of, stepped
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.solution import Solution
 from jmbs.identification.steps import chosen_step

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.identification.posing import pose
 from jmbs.identification.priors import prior_distances
-from jmbs.identification.problem import FitProblem, pose
+from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Study
 from jmbs.identification.unknowns import values_of
 

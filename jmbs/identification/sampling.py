@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jmbs.identification.findings import Finding
+from jmbs.identification.noise import deviations_of
 from jmbs.identification.prediction import FINER, FitProgram
-from jmbs.identification.problem import Experiment, FitProblem, deviations_of
+from jmbs.identification.problem import Experiment, FitProblem
 
 FEWEST = 4.0
 """Samples in a period of the fastest motion below which a channel is named."""

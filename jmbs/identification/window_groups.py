@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jmbs.identification.prediction import FitProgram, Member, fitted_model
+from jmbs.identification.prediction import FitProgram, Member, end_of_part, fitted_model
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform
 from jmbs.identification.window_starts import coordinates_of, first_starts, scales_of, transforms_at
@@ -194,13 +194,6 @@ def costs(
     return jax.vmap(one)(chosen)
 
 
-def _horizon(member: Member, part: Float[Array, ""]) -> Float[Array, ""]:
-    """The end, s, of a part of what is measured."""
-    seen, far = jnp.any(member.weights > 0, axis=0), jnp.asarray(jnp.inf, member.times.dtype)
-    first, last = (jnp.min(jnp.where(seen, s * member.times, far)) * s for s in (1.0, -1.0))
-    return first + (part + 1e-9) * (last - first)
-
-
 def robust_squares(square: Float[Array, "*shape"], loss: str, scale: float) -> Float[Array, "*shape"]:
     """The loss of squares, see `robust_cost`; pure."""
     share = square / scale**2
@@ -236,7 +229,7 @@ def _run(
     **Arguments:** `shift` (k,): how far its start is moved in its coordinates.
     """
     member, local = group.members[k], z[group.local[k]]
-    horizon = jnp.asarray(jnp.inf, z.dtype) if part is None else _horizon(member, part)
+    horizon = jnp.asarray(jnp.inf, z.dtype) if part is None else end_of_part(member.times, member.weights, part)
     starts = group.starts
     if starts is None or begins is None:
         return group.program.whitened(member, local, horizon, adjoint), jnp.zeros(0, z.dtype)

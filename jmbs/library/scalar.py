@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from jmbs.library.mechanics.checks import number
-from jmbs.library.mechanics.declared import with_rules
-from jmbs.library.mechanics.rules import Rule
+from jmbs.library.mechanics.declared import unit_and_rule
 
 Scalar = Float[Array, ""] | float
 
@@ -27,4 +27,4 @@ def scalar(path: str, unit: str, *, positive: bool = False, non_negative: bool =
         return number(path, value, positive=positive, non_negative=non_negative, unit=unit)
 
     kind = "positive number" if positive else "non-negative number" if non_negative else "number"
-    return with_rules(unit, (Rule(kind),), converter=convert, **default)
+    return eqx.field(metadata=unit_and_rule(unit, kind), converter=convert, **default)

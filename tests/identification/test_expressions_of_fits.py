@@ -16,7 +16,7 @@ from jmbs.identification import Parameter, parse_expression
 from jmbs.identification.check import pose
 from jmbs.identification.places import place_of
 from jmbs.identification.prediction import fitted_model, with_ties
-from jmbs.identification.problem import shows_of
+from jmbs.identification.problem_steps import shows_of
 from jmbs.identification.quantities import expression_of
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.trust import estimates_of, sensitivity_of

@@ -16,7 +16,7 @@ import jmbs
 from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Parameter, Prior, Sensor, check_fit, fit_study
 from jmbs.identification.estimation import rows_of
-from jmbs.identification.problem import pose
+from jmbs.identification.posing import pose
 
 
 class Stop(Exception):

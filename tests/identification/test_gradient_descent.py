@@ -15,7 +15,7 @@ from recorded_pendulums import NOISE, TRUTH, study
 from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Optimiser, Parameter, Sensor, check_fit, fit_study, trust
 from jmbs.identification.gradient_descent import GradientDescent
-from jmbs.identification.problem import pose
+from jmbs.identification.posing import pose
 from jmbs.identification.window_groups import costs
 
 WINDOWS = Estimator("gradient_descent", segments=5, max_iterations=60, optimiser=Optimiser(batch=4, learning_rate=0.05))

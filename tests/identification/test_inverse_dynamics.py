@@ -17,7 +17,7 @@ from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Input, Parameter, Sensor, fit_study, motion
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.motion_basis import basis_of
-from jmbs.identification.problem import pose
+from jmbs.identification.posing import pose
 from jmbs.simulation import forces_along, moving_joints
 
 SPLINE = {"basis": "spline", "cutoff": 4.0}

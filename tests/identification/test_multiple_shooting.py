@@ -19,7 +19,7 @@ from jmbs.identification.least_squares import Iterate
 from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.output_names import parse_output
 from jmbs.identification.outputs import signal
-from jmbs.identification.problem import pose
+from jmbs.identification.posing import pose
 from jmbs.identification.window_charts import closed_chart
 from jmbs.identification.windows import cut, window_states
 from jmbs.lie import quaternion_to_rotation

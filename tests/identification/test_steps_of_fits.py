@@ -13,8 +13,9 @@ from recorded_pendulums import TRUTH, study
 
 from jmbs.identification import Check, Estimator, Optimiser, Parameter, fit_study
 from jmbs.identification.interpolation import REACH
+from jmbs.identification.posing import pose
 from jmbs.identification.prediction import known_knots
-from jmbs.identification.problem import has_shorter_steps, of_steps, pose, stepped, with_steps
+from jmbs.identification.problem_steps import has_shorter_steps, of_steps, stepped, with_steps
 from jmbs.identification.steps import MOVES, is_coarse
 
 

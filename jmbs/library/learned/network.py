@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import WEIGHTS, Rule, count, show, with_rules
+from jmbs.library.mechanics import WEIGHTS, count, show, unit_and_rule
 
 FIRST_OUTPUT = 0.3
 """How large the weights of the last layer are at first, beside those of the others."""
@@ -28,8 +28,8 @@ class Network(eqx.Module):
     Raises `ModelError`.
     """
 
-    weights: tuple[Float[Array, "m n"], ...] = with_rules("1", (Rule(WEIGHTS),))
-    biases: tuple[Float[Array, " m"], ...] = with_rules("1", (Rule(WEIGHTS),))
+    weights: tuple[Float[Array, "m n"], ...] = eqx.field(metadata=unit_and_rule("1", WEIGHTS))
+    biases: tuple[Float[Array, " m"], ...] = eqx.field(metadata=unit_and_rule("1", WEIGHTS))
 
     def __init__(self, inputs: int, outputs: int, hidden: int | Sequence[int] = (8,), seed: int = 0, given: Any = None):
         widths = [hidden] if isinstance(hidden, int) else list(hidden)

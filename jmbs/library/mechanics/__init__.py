@@ -25,7 +25,7 @@ from jmbs.library.mechanics.checks import (
     vector,
 )
 from jmbs.library.mechanics.constraint_types import CONSTRAINT_KEYS
-from jmbs.library.mechanics.declared import inside, parameter, with_rules
+from jmbs.library.mechanics.declared import inside, parameter, unit_and_rule
 from jmbs.library.mechanics.distributed_force import (
     CentreOfForce,
     ForceDistribution,
@@ -264,5 +264,5 @@ __all__ = [
     "viscous_friction",
     "with_joint_closures",
     "with_port_distances",
-    "with_rules",
+    "unit_and_rule",
 ]

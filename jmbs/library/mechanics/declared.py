@@ -35,18 +35,15 @@ def parameter(*, unit: str = "1", bounds: tuple[float, float] = (-math.inf, math
     if ends.shape != (2,) or not all(isinstance(end, int | float) for end in bounds) or not bounds[0] < bounds[1]:
         raise ModelError("bounds", show(bounds), "two numbers, the lower one first; -inf and inf are none")
     low, high = map(float, bounds)
-    rules = () if math.isinf(low) and math.isinf(high) else (Rule("bounds", detail=(low, high)),)
-    return with_rules(unit, rules, **field)
+    bounded = not (math.isinf(low) and math.isinf(high))
+    own = unit_and_rule(unit, "bounds", low, high) if bounded else unit_and_rule(unit)
+    return eqx.field(metadata=own | field.pop("metadata", {}), **field)
 
 
-def with_rules(unit: str, rules: tuple[Rule, ...], **field: Any) -> Any:
-    """A field of a component of jmbs with its unit and what its value must be."""
-    return eqx.field(metadata={_KEY: (unit, rules)} | field.pop("metadata", {}), **field)
-
-
-def unit_and_rule(unit: str, kind: str, *detail: Any) -> dict[str, Any]:
-    """The metadata of a field of one rule; type checkers see that `eqx.field(metadata=...)` gives no default."""
-    return {_KEY: (unit, (Rule(kind, detail=detail),))}
+def unit_and_rule(unit: str, kind: str | None = None, *detail: Any) -> dict[str, Any]:
+    """The metadata of a field: its unit and what its value must be, None for anything. Type checkers see that
+    `eqx.field(metadata=...)` gives no default."""
+    return {_KEY: (unit, () if kind is None else (Rule(kind, detail=detail),))}
 
 
 def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
