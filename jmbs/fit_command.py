@@ -53,8 +53,9 @@ def fit_command(args: argparse.Namespace, complain: Callable[[str], None]) -> in
                 drawn = _attempt("its pictures", troubles, lambda: write_check_figures(check, folder))
         for trouble in troubles:
             complain(f"{folder}: the check is written, but {trouble}")
-        if errors := sum(finding.severity == "error" for finding in check.findings):
-            complain(f"{study.name}: {_counted(errors, 'error')} in the study or its data: nothing was fitted")
+        if errors := [finding.message for finding in check.findings if finding.severity == "error"]:
+            found = f"{_counted(len(errors), 'error')} in the study or its data, nothing was fitted"
+            complain(f"{study.name}: {found}: {errors[0]}")
             return INPUT_WRONG
         if args.check:
             print("\n" + "\n".join(str(file) for file in (folder / CHECK_FILE, *drawn)))

@@ -20,7 +20,7 @@ from jmbs.io.overrides import apply_overrides
 from jmbs.io.recordings import read_columns
 from jmbs.io.sweep_schema import SWEEP_SCHEMA, SimulationOverrides, SweepSection
 from jmbs.io.yaml_reader import read_yaml
-from jmbs.library.mechanics import Mechanism, SimulationSpec, show
+from jmbs.library.mechanics import LARGEST, Mechanism, SimulationSpec, show
 from jmbs.simulation import Model, compile
 from jmbs.sweeping import SweepStudy, make_study
 
@@ -106,9 +106,10 @@ def _columns(section: SweepSection, folder: Path, model: Model) -> dict[str, np.
         row, text = next(iter(texts.items()))
         raise ModelError(place, f"{show(text)} in row {row}, column {path} of {file}", "numbers")
     for path, values in table.values.items():
-        wrong = np.flatnonzero(~np.isfinite(values))
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
         if wrong.size:
-            raise ModelError(place, f"{values[wrong[0]]} in row {wrong[0] + 1}, column {path} of {file}", "numbers")
+            found = f"{values[wrong[0]]} in row {wrong[0] + 1}, column {path} of {file}"
+            raise ModelError(place, found, f"numbers up to {LARGEST:g} in magnitude")
     if not table.rows.size:
         raise ModelError(place, f"no rows in {file}", "one for each member")
     return table.values

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from jmbs.errors import ModelError
-from jmbs.sweeping.distributions import SPACED, AbstractDistribution, Choices, Shape
+from jmbs.sweeping.distributions import MOST_NUMBERS, SPACED, AbstractDistribution, Choices, Shape
 
 SOBOL_BITS = 30
 """Of a coordinate; a sequence has as many points as that can tell apart."""
@@ -143,6 +143,11 @@ class LatinHypercubeDesign(AbstractDesign):
     spread: Spread
     members: int
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.members * self.spread.dimension > MOST_NUMBERS:
+            wanted = f"at most {MOST_NUMBERS:g} numbers, which are drawn together; random and sobol have no such limit"
+            raise ModelError("members", f"{self.members} of {self.spread.dimension} numbers each", wanted)
 
     @functools.cached_property
     def _points(self) -> np.ndarray:

@@ -11,9 +11,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import is_number, nearest, show
+from jmbs.library.mechanics import array, is_number, nearest, show
 
 Shape = tuple[int, ...]
+
+MOST_NUMBERS = 10**8
+"""Held at once: the values of an axis, or the members of a Latin hypercube."""
 
 
 class AbstractDistribution(abc.ABC):
@@ -125,10 +128,10 @@ def _spread(kind: str, function: Callable[..., np.ndarray], given: Any, centre: 
 
 
 def _values(given: Any) -> Choices:
-    array = _numbers("values", given)
-    if array.ndim == 0 or len(array) == 0:
+    values = _numbers("values", given)
+    if values.ndim == 0 or len(values) == 0:
         raise ModelError("values", show(given), "a list of values, one or more")
-    return Choices(array)
+    return Choices(values)
 
 
 _SPACED = "two numbers and how many values there shall be, such as [0.0, 1.0, 11]"
@@ -142,17 +145,14 @@ def _spaced(kind: str, given: Any) -> Choices:
         raise ModelError(kind, show(given), _SPACED)
     if kind == "geomspace" and not (first > 0 and last > 0):
         raise ModelError(kind, show(given), "positive numbers")
+    if count > MOST_NUMBERS:
+        raise ModelError(kind, show(given), f"at most {MOST_NUMBERS:g} values")
+    array(kind, [first, last], None, "finite numbers")
     return Choices(np.linspace(first, last, count) if kind == "linspace" else np.geomspace(first, last, count))
 
 
 def _numbers(path: str, given: Any) -> np.ndarray:
-    try:
-        array = np.asarray(given)
-    except ValueError:  # rows of unequal length
-        array = np.asarray("")
-    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
-        raise ModelError(path, show(given), "finite numbers")
-    return array.astype(np.float64)
+    return array(path, given, None, "finite numbers")
 
 
 SPACED: dict[str, Callable[[Any], Choices]] = {

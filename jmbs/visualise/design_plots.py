@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,8 @@ from jmbs.visualise.canvas import log_scale, new_figure, save
 PANEL_HEIGHT, BARS_HEIGHT = 1.6, 3.2
 FIRST, DESIGNED, LIMIT, BEFORE = "0.6", "#1f77b4", "#d62728", "0.3"
 MOST_PANELS, MOST_NAMES = 12, 30
+ABOVE: dict[str, Any] = dict(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1, frameon=False)
+"""Where legends hide no curve: beside the title."""
 
 
 def design_figure(design: ExcitationDesign) -> Figure:
@@ -28,7 +31,7 @@ def design_figure(design: ExcitationDesign) -> Figure:
     *rows, bars = figure.subplots(len(ratios), 1, height_ratios=ratios)
     for ax, (name, designed, first) in zip(rows, panels, strict=True):
         _over_time(ax, design, name, designed, first)
-    rows[0].legend(fontsize=8, ncols=2, loc="upper right")
+    rows[0].legend(ncols=2, **ABOVE)
     rows[-1].set_xlabel("time (s)", fontsize=8)
     _errors(bars, design)
     figure.suptitle(printable(shortened(f"{design.name}: experiment, criterion {design.criterion}")), fontsize=11)
@@ -79,4 +82,4 @@ def _errors(ax: Axes, design: ExcitationDesign) -> None:
     ax.tick_params(labelsize=8)
     ax.grid(True, axis="y", alpha=0.3)
     if ax.patches:
-        ax.legend(fontsize=8, ncols=3)
+        ax.legend(ncols=3, **ABOVE)

@@ -153,7 +153,7 @@ def test_errors_in_the_data_stop_before_the_fit(stub, tmp_path, capsys, more):
     assert record["status"] == "errors" and record["findings"][1]["rows"] == [3]
     out, err = capsys.readouterr()
     assert "error: driven.csv: column x, row 3" in out
-    assert err == "jmbs: cart: 1 error in the study or its data: nothing was fitted\n"
+    assert err == f"jmbs: cart: 1 error in the study or its data, nothing was fitted: {ERROR.message}\n"
 
 
 def test_errors_of_the_sensitivities_stop_too_and_can_be_skipped(stub, tmp_path):

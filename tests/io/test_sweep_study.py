@@ -73,6 +73,7 @@ def written(folder, changes: dict[str, Any]) -> str:
         ({"keep.series.every": 0.15}, "keep/series/every", "a multiple of simulation.save_every"),
         ({"simulation.method": "rk5"}, "simulation/method", "rk4"),
         ({"simulation.tolerance": {"rtol": 1e-6}}, "simulation/dt", "not both"),
+        ({"design": "latin_hypercube", "members": 10**9}, "members", "random and sobol"),
         ({"model": "nowhere.yaml"}, "", "a YAML config"),
     ],
 )
@@ -98,6 +99,7 @@ def test_members_come_from_a_table(tmp_path):
     [
         ("mass/mass\n1.0\nheavy\n", "heavy"),
         ("mass/mass\n1.0\nnan\n", "nan"),
+        ("mass/mass\n1.0\n1e39\n", "1e\\+39 in row 2"),
         ("mass/mass\n", "no rows"),
         ("mass/mas\n1.0\n", "mass/mas"),
         ("gravity\n1.0\n", "gravity"),

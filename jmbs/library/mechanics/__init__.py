@@ -13,6 +13,7 @@ from jmbs.library.mechanics.body import (
 )
 from jmbs.library.mechanics.checks import (
     LARGEST,
+    array,
     is_friction_law,
     is_law,
     is_number,
@@ -134,6 +135,7 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
+    "array",
     "CONSTRAINT_KEYS",
     "JOINT_KEYS",
     "JOINT_TYPES",
