@@ -69,7 +69,7 @@ def taken_already(models: Iterable[Model], path: str, taken: dict[str, str]) -> 
 def known_parameters(model: Model) -> list[str]:
     """Paths of all that may be unknown in a model, without indices."""
     paths = parameter_paths(model)
-    virtual = [f"{body}/{key}" for body in model.layout.bodies if f"{body}/mass" in paths for key in VIRTUAL]
+    virtual = [f"{points.body}/{key}" for points in model.body_points for key in VIRTUAL]
     return [*dict.fromkeys([*paths, *_initial_shapes(model)]), *virtual]
 
 
@@ -93,7 +93,7 @@ def _shape_and_kind(model: Model, base: str) -> tuple[tuple[int, ...], str] | No
     body, _, key = base.rpartition("/")
     if key not in VIRTUAL or body not in model.layout.bodies:
         return None
-    if f"{body}/mass" not in paths:
+    if all(points.body != body for points in model.body_points):
         raise ModelError(base, "a body inside of a system", "one of the mechanism itself, whose points are known")
     return VIRTUAL[key], "virtual"
 

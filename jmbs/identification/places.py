@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.identification.parameter_paths import parse_parameter
+from jmbs.lie import quaternion_to_rotation
 from jmbs.simulation import Model, parameter_unit, parameter_value
 
 CENTRE, INERTIAL = "com", "inertial"
@@ -78,8 +78,9 @@ def value_at(model: Model, place: Place) -> np.ndarray | None:
 def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tuple[Model, dict[str, Array]]:
     """The model with values at places, and by how much the centre of mass of bodies has moved (3,), m, in their axes.
 
-    Values may be traced. A moved centre of mass carries all joint frames, loads and elements of its body with it, so
-    that the geometry stays. Raises `ModelError` where a body has what cannot be carried.
+    Values may be traced. A moved centre of mass carries all joint frames, loads and elements of its body with it, and
+    what is given of its start, so that geometry and motion stay. Raises `ModelError` where a body has what cannot be
+    carried.
     """
     whole: dict[str, Any] = {}
     moved: dict[str, Array] = {}
@@ -102,23 +103,30 @@ def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tup
     for body, shift in moved.items():
         for path in points_of(model, body):
             whole[path] = whole.get(path, parameter_value(model, path)) - shift
+        whole |= _carried_start(model, body, shift, whole)
     return model.with_parameters(whole), moved
 
 
-def points_of(model: Model, body: str) -> list[str]:
+def points_of(model: Model, body: str) -> tuple[str, ...]:
     """Paths of the points of a body, which are counted from its centre of mass. Raises `ModelError`."""
-    paths = []
-    for joint in model.layout.parts.joints:
-        for side, owner in (("parent_frame", joint.parent), ("child_frame", joint.child)):
-            if owner == body:
-                paths.append(f"{joint.name}/{side}/position")
-    config = json.loads(model.config_json)
-    for name, element in (config.get("elements") or {}).items():
-        paths += [f"{name}/point_{end}" for end in "ab" if element.get(end) == body]
-    paths += [f"{name}/point" for name, load in (config.get("loads") or {}).items() if load.get("body") == body]
-    for name, constraint in (config.get("constraints") or {}).items():
-        if body in (constraint.get("body"), constraint.get("other")):
-            found, wanted = f"a body that constraint {name} holds", "one with joints, elements and loads only"
-            raise ModelError(f"parameters/{body}/{CENTRE}", found, wanted)
-    known = {parameter.path for parameter in model.table}
-    return [path for path in paths if path in known]
+    points = next(points for points in model.body_points if points.body == body)
+    if points.others:
+        found, wanted = f"a body with {points.others[0]}", "one with joints, elements and loads only"
+        raise ModelError(f"parameters/{body}/{CENTRE}", found, wanted)
+    return points.paths
+
+
+def _carried_start(model: Model, body: str, shift: Float[Array, " 3"], values: Mapping[str, Any]) -> dict[str, Array]:
+    """Initial values of a body whose centre of mass has moved; those given, or among `values`, are said of its place
+    before."""
+    given = model.initial.get("bodies", {}).get(body, {})
+    keys = ("position", "quaternion", "velocity", "angular_velocity")
+    own = {key: values.get(f"initial/{body}/{key}", given.get(key)) for key in keys}
+    own = {key: value for key, value in own.items() if value is not None}
+    turn = quaternion_to_rotation(own["quaternion"]) if "quaternion" in own else jnp.eye(3, dtype=shift.dtype)
+    found = {}
+    if "position" in own:
+        found[f"initial/{body}/position"] = own["position"] + turn @ shift
+    if {"velocity", "angular_velocity"} <= own.keys():
+        found[f"initial/{body}/velocity"] = own["velocity"] + turn @ jnp.cross(own["angular_velocity"], shift)
+    return found

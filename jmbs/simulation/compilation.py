@@ -19,6 +19,7 @@ from jmbs.library.mechanics import (
     NamedParameter,
     SimulationSpec,
     array_fields,
+    body_points,
     declared_parameter,
     find_parts,
     parameter_table,
@@ -30,7 +31,7 @@ from jmbs.linear import rank_tolerance
 from jmbs.simulation.mechanics import initial_states, initial_values, layout_of, refuse_given_twice, state_shapes
 from jmbs.simulation.model import Model, given_state
 from jmbs.simulation.motion_view import with_names
-from jmbs.simulation.parameter_values import REFERENCES, within_bounds
+from jmbs.simulation.parameter_values import REFERENCES, parameter_value, within_bounds
 from jmbs.simulation.state import to_internal
 from jmbs.tree import make_layout, recognise
 
@@ -79,7 +80,7 @@ def compile(
             parameter.rules[0].refuse(path, parameter.unit, value, ())
     model = _planned(system, resolved, environment, settings, name, {**sections, "states": given}, "initial")
     table = _field_parameters(model.dae)
-    return _with_kind(within_bounds(dataclasses.replace(model, table=table)))
+    return _with_kind(within_bounds(_with_one_mass(dataclasses.replace(model, table=table))))
 
 
 def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
@@ -92,7 +93,8 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
     model = _planned(mechanism.system(), resolved, environment, settings, name, initial, "initial/states", systems)
     table = (*parameter_table(mechanism), *_field_parameters(model.dae, systems))
     config = json.dumps(mechanism.config, default=str)
-    model = within_bounds(dataclasses.replace(model, table=table, config_json=config))
+    model = dataclasses.replace(model, table=table, body_points=body_points(mechanism), config_json=config)
+    model = within_bounds(_with_one_mass(model))
     # The rows of joints fix all free efforts; only other systems can leave some open.
     return _with_kind(model) if systems else model
 
@@ -137,6 +139,21 @@ def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> 
         for field in array_fields(component):
             rows += [declared_parameter(f"{p}/{field.replace('.', '/')}", component, field, (p, field)) for p in paths]
     return tuple(rows)
+
+
+def _with_one_mass(model: Model) -> Model:
+    """The model in whose table a body inside of a system has one mass, `<body>/mass`, which its kinetic energy and its
+    weight share; both are there where they differ, as under buoyancy."""
+    rows = {row.path: row for row in model.table}
+    masses = {row.places: row.path for row in model.table if row.places[0][1] == "mass"}
+    for body in model.layout.parts.bodies:
+        places = tuple((path, "mass") for path in (body.kinetic, body.weight) if path is not None)
+        own = [masses[(place,)] for place in places if (place,) in masses]
+        values = [parameter_value(model, path) for path in own]
+        if len(own) == 2 and (any(map(is_traced, values)) or np.array_equal(values[0], values[1])):
+            rows[own[0]] = dataclasses.replace(rows[own[0]], path=f"{body.name}/mass", places=places)
+            del rows[own[1]]
+    return dataclasses.replace(model, table=tuple(rows.values()))
 
 
 def _with_kind(model: Model) -> Model:

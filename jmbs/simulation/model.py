@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from jmbs.arrays import is_traced
 from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
 from jmbs.errors import AssemblyError
-from jmbs.library.mechanics import NamedParameter, SimulationSpec
+from jmbs.library.mechanics import BodyPoints, NamedParameter, SimulationSpec
 from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
@@ -52,6 +52,7 @@ class Model(eqx.Module):
     - `settings`: static; what the config's `simulation` section says, used where `simulate` is not told otherwise.
     - `tree`: static; where the tree formulation finds what, None where there is none, for the reason `without_tree`.
     - `allowed`: whether the rules of parameters hold for values that were traced when they were given; None without.
+    - `body_points`: static; by body of the mechanism itself what is counted from its centre of mass.
     """
 
     dae: ReferenceDAE
@@ -64,6 +65,7 @@ class Model(eqx.Module):
     tree: Layout | None = eqx.field(static=True, default=None)
     without_tree: str = eqx.field(static=True, default="this system is no mechanism")
     allowed: Bool[Array, ""] | None = None
+    body_points: tuple[BodyPoints, ...] = eqx.field(static=True, default=())
 
     @property
     def dtype(self) -> np.dtype:
@@ -160,7 +162,7 @@ class Model(eqx.Module):
     def without_names(self) -> Model:
         """What decides how the model moves, so that models which differ in their texts only share programs."""
         bare = {"initial": {}, "settings": SimulationSpec(), "table": (), "name": "", "config_json": ""}
-        return dataclasses.replace(self, **bare, without_tree="")
+        return dataclasses.replace(self, **bare, without_tree="", body_points=())
 
     @property
     def velocity_names(self) -> list[tuple[str, str]]:

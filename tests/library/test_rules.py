@@ -242,8 +242,8 @@ def test_values_that_are_allowed_together_are_taken(model):
 @pytest.mark.parametrize(
     ("path", "value", "unit"),
     [
-        ("arm/link/ke/mass", -0.7, "kg"),
-        ("arm/link/pe/mass", 0.0, "kg"),
+        ("arm/link/mass", -0.7, "kg"),
+        ("arm/link/mass", 0.0, "kg"),
         ("arm/link/ke/inertia", -np.eye(3), "kg m^2"),
         ("arm/hinge/mf/viscous", -0.1, "N m s/rad or N s/m"),
         ("arm/hinge/pe/stiffness", -1.0, "N m/rad or N/m"),
@@ -255,6 +255,15 @@ def test_parts_of_systems_have_the_same_rules(nested, path, value, unit):
     assert nested.parameters()[path]["unit"] == unit
     with pytest.raises(ModelError, match=path):
         nested.with_parameters({path: value})
+
+
+def test_a_body_of_a_system_has_one_mass(nested):
+    """What moves it and what pulls it down."""
+    assert {path for path in nested.parameters() if path.startswith("arm/link/")} == {
+        "arm/link/mass", "arm/link/ke/inertia", "arm/link/pe/gravity"
+    }  # fmt: skip
+    heavy = jax.tree.leaves(nested.with_parameters({"arm/link/mass": 7.0}).dae.components)
+    assert sum(int(np.sum(np.asarray(leaf) == 7.0)) for leaf in heavy) == 2
 
 
 def test_points_of_bodies_of_systems_are_not_known_to_fits(nested):

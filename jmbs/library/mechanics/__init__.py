@@ -11,6 +11,7 @@ from jmbs.library.mechanics.body import (
     relative_momentum,
     rigid_body,
 )
+from jmbs.library.mechanics.body_points import BodyPoints, body_points
 from jmbs.library.mechanics.checks import (
     LARGEST,
     array,
@@ -135,7 +136,9 @@ from jmbs.library.mechanics.velocity_constraints import (
 )
 
 __all__ = [
+    "BodyPoints",
     "array",
+    "body_points",
     "CONSTRAINT_KEYS",
     "JOINT_KEYS",
     "JOINT_TYPES",
