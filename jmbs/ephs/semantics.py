@@ -40,7 +40,7 @@ from jmbs.ephs.rates import Known, Power, Rates, State, Structure
 from jmbs.ephs.view import PortView, StateView
 from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.lie import lift_blocks, retract_blocks
-from jmbs.linear import least_squares, solve_saddle, sparse_matrix
+from jmbs.linear import least_squares, saddle_solver, sparse_matrix
 
 
 class ReferenceDAE(eqx.Module):
@@ -295,7 +295,8 @@ class ReferenceDAE(eqx.Module):
         drift = drift + self.transport(e, violation)
         drift = drift if stabilisation is None else drift + stabilisation
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
-        _, multipliers = solve_saddle(self.compliance(x, C), C[:, plan.n_stored :], balance, -drift)
+        solve = saddle_solver(self.compliance(x, C), C[:, plan.n_stored :], rows_vanish=False)
+        _, multipliers = solve(balance, -drift)
         power = _power(account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)
         return Rates(velocity, e, multipliers, violation, self.with_prescribed(power, s, e, flow, multipliers))

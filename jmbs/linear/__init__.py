@@ -21,7 +21,6 @@ from jmbs.linear.saddle import (
     definite_solver,
     definite_solver_of_many,
     saddle_solver,
-    solve_saddle,
     without_rounding,
 )
 from jmbs.linear.small import definite_inverse, products
@@ -52,7 +51,6 @@ __all__ = [
     "row_lengths",
     "singular_values_of_directions",
     "solve_definite",
-    "solve_saddle",
     "sparse_matrix",
     "without_rounding",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.arrays import largest
@@ -23,6 +24,8 @@ below the smallest singular value of a sound mechanism, so that two refinements 
 the position drift, below which the near-null directions of redundant constraints would be amplified."""
 
 
+VANISHING_EXPONENT = 0.75
+"""Rows vanish whose diagonal entry is no more than `eps ** 0.75` of the largest: 2e-12 in float64, 6e-6 in float32."""
 ROUNDING = 256
 """Times `eps` the size up to which entries of a row of unit scale, in rad and m, may be nothing but rounding."""
 
@@ -42,75 +45,75 @@ def without_rounding(rows: Float[Array, "m n *b"], size: Float[Array, "*b"]) -> 
     return rows - jax.lax.stop_gradient(jnp.where(nothing, rows, jnp.zeros_like(rows)))
 
 
-def solve_saddle(
-    A: Float[Array, "m m"], B: Float[Array, "m n"], b1: Float[Array, " n"], b2: Float[Array, " m"]
-) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-    """See `saddle_solver`."""
-    return saddle_solver(A, B)(b1, b2)
-
-
-def saddle_solver(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Callable[[Array, Array], tuple[Array, Array]]:
+def saddle_solver(
+    A: Float[Array, "m m"], B: Float[Array, "m n"], rows_vanish: bool = True
+) -> Callable[[Array, Array], tuple[Array, Array]]:
     """A function of `b1 (n,)` and `b2 (m,)` for `(y, z)` with `B^T z = b1`, `B y - A z = b2`; redundant rows allowed.
 
     `A` is symmetric and non-negative. The quasi-definite matrix `[[eps, B^T], [B, -(A + eps)]]` is factorised once and
     refined against the unregularised equations. `y` and `A z`, `B^T z` are unique; for consistent right-hand sides `z`
-    is of least norm to rounding. Derivatives are
-    those of the equations, by one more solve with the factorisation at hand.
+    is of least norm to rounding, entries counted by the roots of the diagonal of `A`. Derivatives are those of the
+    equations, by one more solve with the factorisation at hand.
+
+    **Arguments:** `rows_vanish`: whether rows may, where others say the same, as those of loops do along a tree.
     """
     m, n = B.shape
     if m + n == 0:
         return lambda b1, b2: (b1, b2)
     if n == 0:
-        inverse = definite_solver(BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)))
+        inverse = definite_solver(BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)), rows_vanish)
         return lambda b1, b2: (b1, -inverse(b2[None])[0])
-    scale = _scale(A)
-    matrix = _saddle_matrix(A / scale, B)
+    sizes = _sizes(jnp.diagonal(A), rows_vanish)
+    rows = B / sizes[:, None]
+    columns = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), axis=0, initial=0.0))
+    columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
+    matrix = _saddle_matrix(A / (sizes[:, None] * sizes), rows / columns)
     frozen = jax.lax.stop_gradient(matrix)
     signs = jnp.concatenate([jnp.ones(n, A.dtype), -jnp.ones(m, A.dtype)])
     factors, order = lu(frozen + jnp.diag(_regularisation(A.dtype) * signs))
     refined = _refined(lambda x: frozen @ x, lambda b: lu_solve(factors, order, b))
 
     def solve(b1: Array, b2: Array) -> tuple[Array, Array]:
-        rhs = jnp.concatenate([b1 * scale, b2])
+        rhs = jnp.concatenate([b1 / columns, b2 / sizes])
         solution = jax.lax.custom_linear_solve(lambda z: matrix @ z, rhs, refined, symmetric=True)
-        return solution[:n], solution[n:] / scale
+        return solution[:n] / columns, solution[n:] / sizes
 
     return solve
 
 
-def definite_solver(A: BlockTridiagonal) -> Callable[[Float[Array, "n s"]], Float[Array, "n s"]]:
+def definite_solver(
+    A: BlockTridiagonal, rows_vanish: bool = True
+) -> Callable[[Float[Array, "n s"]], Float[Array, "n s"]]:
     """A function of `b` for `z` with `A z = b`, for symmetric non-negative `A`, as in `saddle_solver`."""
     if A.diagonal.size == 0:
         return lambda b: b
-    scale = _scale(A.diagonal)
-    matrix = BlockTridiagonal(A.diagonal / scale, A.upper / scale)
+    sizes = _sizes(jnp.diagonal(A.diagonal, axis1=1, axis2=2).ravel(), rows_vanish).reshape(A.diagonal.shape[:2])
+    across, along = sizes[:, :, None], sizes[:, None]
+    matrix = BlockTridiagonal(A.diagonal / (across * along), A.upper / (across[:-1] * along[1:]))
     frozen = jax.lax.stop_gradient(matrix)
     eps = _regularisation(A.diagonal.dtype) * jnp.eye(A.diagonal.shape[-1], dtype=A.diagonal.dtype)
     refined = _refined(frozen.times, factorised(frozen._replace(diagonal=frozen.diagonal + eps)))
-    return lambda b: jax.lax.custom_linear_solve(matrix.times, b, refined, symmetric=True) / scale
+    return lambda b: jax.lax.custom_linear_solve(matrix.times, b / sizes, refined, symmetric=True) / sizes
 
 
 def definite_solver_of_many(A: Float[Array, "m m b"]) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
-    """`definite_solver` of small dense matrices, each with its own scale; it is not to be differentiated."""
-    scale = _scale_of_each(jnp.stack([A[i, i] for i in range(A.shape[0])]))
-    matrix, eps = A / scale, _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
+    """`definite_solver` of small dense matrices; it is not to be differentiated."""
+    sizes = _sizes(jnp.stack([A[i, i] for i in range(A.shape[0])]))
+    matrix, eps = A / (sizes[:, None] * sizes), _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
     inverse = definite_inverse(matrix + eps[..., None])
-    return lambda rhs: _refined_of_many(partial(products, matrix), partial(products, inverse), rhs) / scale
+    return lambda rhs: _refined_of_many(partial(products, matrix), partial(products, inverse), rhs / sizes) / sizes
 
 
 def band_solver_of_many(
     columns: Float[Array, "m h+1 b"], multiply: Callable[[Float[Array, "m b"]], Float[Array, "m b"]]
 ) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """The same for band matrices, given as `columns`, see `band_factorised`, and by how they `multiply`."""
-    scale = _scale_of_each(columns[:, -1])
-    eps = _regularisation(columns.dtype) * jnp.eye(columns.shape[1], dtype=columns.dtype)[-1]
-    inverse = band_factorised(columns / scale + eps[:, None])
-    return lambda rhs: _refined_of_many(lambda x: multiply(x) / scale, inverse, rhs) / scale
-
-
-def _scale_of_each(diagonal: Float[Array, "m b"]) -> Float[Array, " b"]:
-    size = largest(jnp.abs(diagonal))
-    return jnp.where(size > 0, size, jnp.ones_like(size))
+    m, width, _ = columns.shape
+    sizes = _sizes(columns[:, -1])
+    above = np.maximum(np.arange(m)[:, None] + np.arange(1 - width, 1), 0)
+    eps = _regularisation(columns.dtype) * jnp.eye(width, dtype=columns.dtype)[-1]
+    inverse = band_factorised(columns / (sizes[:, None] * sizes[above]) + eps[:, None])
+    return lambda rhs: _refined_of_many(lambda x: multiply(x / sizes) / sizes, inverse, rhs / sizes) / sizes
 
 
 def _refined_of_many(multiply: Callable[[Array], Array], inverse: Callable[[Array], Array], rhs: Array) -> Array:
@@ -140,8 +143,15 @@ def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Arra
     return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
 
 
-def _scale(A: Float[Array, "... m m"]) -> Float[Array, ""]:
-    """A common size of A, so that both block rows are of order one; no derivative runs through it."""
-    diagonal = jnp.diagonal(A, axis1=-2, axis2=-1)
-    size = jax.lax.stop_gradient(jnp.max(jnp.abs(diagonal), initial=0.0))
-    return jnp.where(size > 0, size, jnp.ones_like(size))
+def _sizes(diagonal: Float[Array, "m *b"], rows_vanish: bool = True) -> Float[Array, "m *b"]:
+    """What to divide rows and columns by, so that their diagonal is one: then units of rows do not matter, nor how
+    light a body is that they hold. No derivative runs through it.
+
+    Rows that vanish are as small as before beside the largest: what is left of them is drift.
+    """
+    if diagonal.shape[0] == 0:
+        return diagonal
+    diagonal = jax.lax.stop_gradient(jnp.abs(diagonal))
+    most, eps = largest(diagonal), float(jnp.finfo(diagonal.dtype).eps)
+    least = eps ** (VANISHING_EXPONENT if rows_vanish else 2) * most
+    return jnp.sqrt(jnp.where(diagonal > least, diagonal, jnp.where(most > 0, most, jnp.ones_like(most))))

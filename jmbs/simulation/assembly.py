@@ -44,19 +44,20 @@ POSE_WEIGHT = 1e-4
 """Weight of given body poses beside closures: where they contradict each other by rounding, the closures win."""
 
 
-def assemble(model: Model, differentiable: bool = True) -> tuple[State, Misses]:
+def assemble(model: Model, t: Array, differentiable: bool = True) -> tuple[State, Misses]:
     """The consistent initial state, and by how much constraints and given values are missed.
 
     Given joint coordinates are kept exactly, given body poses and other states as far as the constraints allow. Joint
     rates that are neither given nor forced are as small as possible (zero in a tree).
 
-    **Arguments:** `differentiable`: derivatives shall go through it, for which the equations stand twice.
+    **Arguments:** `t`: when, s, which prescribed motions look at; `differentiable`: derivatives shall go through it,
+    for which the equations stand twice.
     """
     if follows_from_joints(model):
         state, misses = assemble_from_joints(model)
         return _replaced(state, _element_lengths(model, state.blocks)), misses
-    x, gap, position_misses = _solve_positions(model, _start(model), differentiable)
-    entries, rate_gap, rate_miss = assembled_velocities(model, x) if model.dae.kinematic else ({}, gap, {})
+    x, gap, position_misses = _solve_positions(model, t, _start(model, t), differentiable)
+    entries, rate_gap, rate_miss = assembled_velocities(model, t, x) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
     state = _replaced(State(x, tuple(b.junctions for b in model.dae.plan.blocks)), entries)
     misses = _constraint_misses(model, gap, rate_gap)
@@ -82,6 +83,7 @@ def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
     """Of joints, then of other constraint components by path, and of drives that prescribe a motion."""
     plan, parts = model.dae.plan, model.layout.parts
     names = {joint.constraint: f"joints/{joint.name}" for joint in parts.joints}
+    names |= {motion.drive: f"joints/{motion.joint}/motion" for motion in parts.motions}
     units = {joint.constraint: ["rad"] * 3 + ["m"] * 3 for joint in parts.joints}
     for constraint in parts.constraints:
         of_rows = list(map(unit_of_row, constraint.multipliers))
@@ -100,7 +102,7 @@ def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
     return misses
 
 
-def _start(model: Model) -> tuple[Array, ...]:
+def _start(model: Model, t: Array) -> tuple[Array, ...]:
     """Bodies placed along the joints, joints as given, as gears make them of these, or neutral; nothing moves."""
     dae, layout = model.dae, model.layout
     parts, state = layout.parts, identity_state(dae)
@@ -109,7 +111,7 @@ def _start(model: Model) -> tuple[Array, ...]:
         state = state.replace(name, value)
     motions = [component(dae, joint.constraint).motion for joint in parts.joints]
     before, after = ([component(dae, joint.offsets[end]).frame for joint in parts.joints] for end in (0, 1))
-    q = [_element(model, joint, states) for joint in parts.joints]
+    q = [_element(model, t, joint, states) for joint in parts.joints]
     for step in gear_steps(layout, model.initial):
         gear = component(dae, step.gear)
         moved, _ = gear.ends[step.end]
@@ -119,12 +121,12 @@ def _start(model: Model) -> tuple[Array, ...]:
         state = state.replace(body.pose, pose)
     for joint, element in zip(parts.joints, q, strict=True):
         state = state.replace(joint.coordinates, element)
-    for name, distance in port_distances(dae, state.blocks, model.settings.t0).items():
+    for name, distance in port_distances(dae, state.blocks, t).items():
         state = state if name in states else state.replace(name, distance)
     return state.blocks
 
 
-def _element(model: Model, joint: FoundJoint, states: dict[str, Array]) -> Array:
+def _element(model: Model, t: Array, joint: FoundJoint, states: dict[str, Array]) -> Array:
     """Where a joint starts: as given or guessed, where its prescribed motion is, or neutral."""
     given = model.initial.get("joints", {}).get(joint.name, {})
     value = given.get("q", given.get("guess"))
@@ -132,7 +134,7 @@ def _element(model: Model, joint: FoundJoint, states: dict[str, Array]) -> Array
         return joint.group.from_coordinates(value)
     drive = {motion.joint: motion.drive for motion in model.layout.parts.motions}.get(joint.name)
     if drive in model.dae.drives and joint.coordinates not in states:
-        return model.dae.drives[drive].target(jnp.asarray(model.settings.t0, model.dtype))
+        return model.dae.drives[drive].target(t)
     return states.get(joint.coordinates, joint.group.identity(model.dtype))
 
 
@@ -175,14 +177,14 @@ def _state_misses(model: Model, state: State, names: Iterable[str] | None = None
 
 
 def _solve_positions(
-    model: Model, start: tuple[Array, ...], differentiable: bool
+    model: Model, t: Array, start: tuple[Array, ...], differentiable: bool
 ) -> tuple[tuple[Array, ...], Array, dict[str, dict[str, Array]]]:
     """Positions that meet closures and given poses, and by how much they miss either."""
-    dae, plan, t0 = model.dae, model.dae.plan, model.settings.t0
+    dae, plan = model.dae, model.dae.plan
     scale = _scales(model)
     slots = np.flatnonzero(scale)
     if slots.size == 0 or not plan.closures:
-        return start, dae.closures(start, t=t0), _position_misses(model, start)
+        return start, dae.closures(start, t=t), _position_misses(model, start)
     wanted = jax.eval_shape(functools.partial(_position_misses, model), start)
     misses, structure = jax.tree.flatten(wanted)
     sizes = plan.n_rows, *(miss.shape[0] for miss in misses)
@@ -191,7 +193,7 @@ def _solve_positions(
 
     def equations(x):
         misses = jax.tree.leaves(_position_misses(model, x))
-        return jnp.concatenate([dae.closures(x, t=t0), *(POSE_WEIGHT * miss for miss in misses)])
+        return jnp.concatenate([dae.closures(x, t=t), *(POSE_WEIGHT * miss for miss in misses)])
 
     def linearised(x):
         value, push = jax.linearize(equations, x)

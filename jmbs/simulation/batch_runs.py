@@ -102,21 +102,21 @@ def _bare(function: Callable[[PyTree], Any], member: PyTree) -> Model:
     return _model_and_state(function, member)[0].without_names()
 
 
-def _whole_start(function: Callable[[PyTree], Any], member: PyTree) -> tuple[Model, State]:
+def _whole_start(function: Callable[[PyTree], Any], member: PyTree, values: Values) -> tuple[Model, State]:
     model, state = _model_and_state(function, member)
-    state = assemble(model)[0] if state is None else state
+    state = assemble(model, jnp.asarray(values.times[0], model.dtype))[0] if state is None else state
     return model.without_names(), State(state.blocks, state.names)
 
 
 @eqx.filter_jit
 def _all_at_once(function: Callable, program: Program, values: Values, batch: PyTree) -> Trajectory:
-    return map_batch(lambda member: whole(*_whole_start(function, member), program, values), batch)
+    return map_batch(lambda member: whole(*_whole_start(function, member, values), program, values), batch)
 
 
 @eqx.filter_jit
 def _begun(function: Callable, program: Program, values: Values, batch: PyTree) -> tuple[State, Any]:
     def one(member: PyTree) -> tuple[State, Any]:
-        model, state = _whole_start(function, member)
+        model, state = _whole_start(function, member, values)
         formulation = formulation_of(model, program.formulation)
         problem = problem_of(model, formulation, program, values)
         return state, steps_of(program, values).start(problem, start_of(model, formulation, state, program, values))

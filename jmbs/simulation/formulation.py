@@ -63,17 +63,19 @@ class AbsoluteFormulation(eqx.Module):
         """What the equations say at a state; with its `velocity` also what the audit needs."""
         return instant(self.dae, t, y, velocity)
 
-    def inconsistency(self, t, y: tuple[Array, ...], state: State, first: Instant) -> Float[Array, ""]:
-        """By how much a user's state violates constraints of position and velocity, m, rad, m/s or rad/s.
+    @property
+    def is_constrained(self) -> bool:
+        """Whether a state may miss constraints."""
+        return self.dae.kinematic and self.dae.plan.n_rows > 0
 
-        **Arguments:** `y`: this formulation's state there, and what it looks like, `first`.
-        """
-        del state, first
-        if not self.dae.kinematic:
-            return imbalance(self.dae, t, y)
-        if not self.dae.plan.n_rows:
-            return jnp.zeros_like(self.dae.reference_temperature)
+    def residual(self, t, y: tuple[Array, ...]) -> Float[Array, ""]:
+        """By how much it does, of position and velocity, m, rad, m/s or rad/s."""
         return _largest(*self.dae.residuals(t, y))
+
+    def inconsistency(self, t, y: tuple[Array, ...], state: State, first: Instant) -> Float[Array, ""]:
+        """By how much a user's state differs from this formulation's `y`, which looks like `first`."""
+        del state, first
+        return jnp.zeros((), t.dtype) if self.dae.kinematic else imbalance(self.dae, t, y)
 
     @staticmethod
     def projected(dae: ReferenceDAE, t, y: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
@@ -128,16 +130,24 @@ class TreeFormulation(eqx.Module):
             return Instant(whole.x, whole.efforts, forces)
         return Instant(*efforts_at(self.dae, t, y), None)
 
+    @property
+    def is_constrained(self) -> bool:
+        """See `AbsoluteFormulation`."""
+        return self.dae.layout.other_rows.size > 0
+
+    def residual(self, t, y: tuple[Array, ...]) -> Float[Array, ""]:
+        """See `AbsoluteFormulation`."""
+        return _largest(*self.dae.residuals(t, y, self.dae.motion(y)))
+
     def inconsistency(self, t, y: tuple[Array, ...], state: State, first: Instant) -> Float[Array, ""]:
         """See `AbsoluteFormulation`."""
+        del t
         layout = self.dae.layout
         pose, twist = self._bodies(state.blocks)
         block, rows = layout.poses
         parts = [pose - entries_at(first.x[block], rows), twist - entries_across(first.efforts, layout.body_slots)]
         if layout.rotors is not None:
             parts += [state.blocks[block] - rates for block, rates in layout.rotors.held(y[-1][0]).items()]
-        if layout.other_rows.size:
-            parts += self.dae.residuals(t, y, self.dae.motion(y))
         return _largest(*parts)
 
     @staticmethod

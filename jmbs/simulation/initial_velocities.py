@@ -47,7 +47,7 @@ class _Given(NamedTuple):
     value: Float[Array, " n"]
 
 
-def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array, " rows"], Misses]:
+def assembled_velocities(model: Model, t: Array, x) -> tuple[dict[str, Array], Float[Array, " rows"], Misses]:
     """Velocities by junction name, what they leave of the rows, and by how much given ones are missed.
 
     Rows are met first, then drives and given joint rates, then other given velocities in the least-squares sense; among
@@ -56,13 +56,12 @@ def assembled_velocities(model: Model, x) -> tuple[dict[str, Array], Float[Array
     """
     dae, plan, dtype = model.dae, model.dae.plan, model.dtype
     unknowns = _unknowns(model)
-    t = jnp.asarray(model.settings.t0, dtype)
     s = dae.structures(x)
     C = dae.constraint_matrix(t, s)
     others = dae.stored_efforts(x).at[_stored(unknowns.slots, plan)].set(0.0)
     offset = dae.rows(t, s, dae.expand(t, s, others, jnp.zeros(plan.n_free, dtype)))
 
-    hard, misses = _given_rates(model, x, unknowns)
+    hard, misses = _given_rates(model, t, x, unknowns)
     soft = _given_body_velocities(model, x, unknowns) + _given_state_velocities(model, unknowns)
     matrix = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in hard)])
     target = jnp.concatenate([-offset, *(given.value for given in hard)])
@@ -101,7 +100,7 @@ def _stored(slots: np.ndarray, plan) -> np.ndarray:
     return slots[slots < plan.n_stored]
 
 
-def _given_rates(model: Model, x, unknowns: _Unknowns) -> tuple[list[_Given], Misses]:
+def _given_rates(model: Model, t: Array, x, unknowns: _Unknowns) -> tuple[list[_Given], Misses]:
     """Given joint rates, and by how much those that are prescribed already are missed."""
     dae, plan, given = model.dae, model.dae.plan, []
     misses: Misses = {}
@@ -114,7 +113,6 @@ def _given_rates(model: Model, x, unknowns: _Unknowns) -> tuple[list[_Given], Mi
             if slots[0] in unknowns.column:
                 given.append(_Given(path, unit, unknowns.select(slots[own], model.dtype), values["v"][own]))
             else:
-                t = jnp.asarray(model.settings.t0, model.dtype)
                 misses.setdefault(path, {})[unit] = values["v"][own] - dae.efforts(t, x)[slots[own]]
     return given, misses
 

@@ -129,7 +129,8 @@ def simulate(
     traced = _under_transformation((model, state, inputs, t0, t1, ts, dt, until, after))
     assembled = state is None
     if state is None:
-        state = assemble(given)[0] if traced else given.initial_state()
+        start = given.settings.t0 if t0 is None else t0
+        state = assemble(given, jnp.asarray(start, given.dtype))[0] if traced else given.initial_state(start)
     require_state(given, state)
     state = State(state.blocks, state.names)
     events = () if settings.until is None else settings.until.names

@@ -57,9 +57,11 @@ def _number(size: float, unit: str) -> str:
 
 
 def _exact(model: Model, key: str) -> list[str]:
-    """Paths of given coordinates (of joints in loops) or rates that hold exactly, and of drives that prescribe."""
-    given = model.initial.get("joints", {})
-    among = {name for loop in loops(model.layout) for name in loop} if key == "q" else set(given)
+    """Paths of given coordinates (of joints that something else binds) or rates that hold exactly, and of drives that
+    prescribe."""
+    given, parts = model.initial.get("joints", {}), model.layout.parts
+    bound = [*loops(model.layout), *(gear.joints for gear in parts.gears), [motion.joint for motion in parts.motions]]
+    among = {name for joints in bound for name in joints} if key == "q" else set(given)
     paths = [f"initial/joints/{name}/{key}" for name, entry in given.items() if key in entry and name in among]
     prescribing = [port for port, drive in model.dae.drives.items() if not hasattr(drive, "flow")]
     return paths if key == "q" else [*paths, *(f"inputs/{port}" for port in prescribing)]

@@ -89,18 +89,21 @@ class Model(eqx.Module):
 
     # -- states and dynamics --------------------------------------------------------------------------------------
 
-    def initial_state(self) -> State:
+    def initial_state(self, t0: Any = None) -> State:
         """The consistent initial state, assembled from what is given. Raises `AssemblyError` where that is impossible.
+
+        **Arguments:** `t0`: when, s, which prescribed motions look at; None: as the settings say.
 
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
-        settings = SimulationSpec(t0=self.settings.t0)
-        bare = dataclasses.replace(self.without_names(), initial=self.initial, settings=settings)
-        traced = is_traced((bare, jnp.zeros(())))
-        state, misses = _assembled_differentiably(bare) if traced else _assembled(bare)
+        bare = dataclasses.replace(self.without_names(), initial=self.initial)
+        t = jnp.asarray(self.settings.t0 if t0 is None else t0, self.dtype)
+        traced = is_traced((bare, t, jnp.zeros(())))
+        state, misses = _assembled_differentiably(bare, t) if traced else _assembled(bare, t)
         if not is_traced((state, misses)):
             refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
             self._refuse_singular(state)
+            self._refuse_no_length(state)
         return dataclasses.replace(state, joints=self.layout.joint_states)
 
     def view(self, state: State, t: Any = 0.0) -> MotionView:
@@ -118,6 +121,12 @@ class Model(eqx.Module):
         if not float(self.dae.regularity(to_internal(self.dae, state))) > SINGULAR:
             found = "coordinates at their singularity (a disk that lies flat on its plane, gimbal lock)"
             raise AssemblyError(f"initial: found {found}, wanted a state off it")
+
+    def _refuse_no_length(self, state: State) -> None:
+        for element in self.layout.parts.elements:
+            if not float(state[element.length][0]) > 0:
+                found, wanted = "points that are one, between which no line goes", "points apart, as the motion starts"
+                raise AssemblyError(f"elements/{element.name}: found {found}, wanted {wanted}")
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""
@@ -189,8 +198,8 @@ class Model(eqx.Module):
 
 
 @quick_to_compile
-def _assembled(model: Model) -> tuple[State, Misses]:
-    return assemble(model, differentiable=False)
+def _assembled(model: Model, t: Array) -> tuple[State, Misses]:
+    return assemble(model, t, differentiable=False)
 
 
 @eqx.filter_jit

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jmbs.dae import ACCOUNT
 from jmbs.ephs import TableEffort, TableFlow, output_units
@@ -63,15 +63,17 @@ def trajectory_of(
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
     # A verdict has no derivative, and tracing one takes time.
-    frozen = jax.tree.map(
-        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, (formulation, state, first, xs)
-    )
-    consistent = _consistent(times[0], *frozen)
-    seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
     end_time, (y, _) = run.end
+    frozen = jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
+        (formulation, state, first, jax.tree.map(lambda leaf, end: jnp.stack([leaf[0], end]), xs, y)),
+    )
+    consistent = _consistent(jnp.stack([times[0], end_time]), *frozen)
+    seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
     singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
     complete = jnp.all(finite) if event is None else jnp.all(finite) | (event.found & finite[event.row])
-    status = _status(run.result, complete, consistent, _beyond_tables(model, values.times), singular)
+    kept = consistent[1] if program.constraints == "project" else None
+    status = _status(run.result, complete, consistent[0], kept, _beyond_tables(model, values.times), singular)
     if event is not None:
         ended = event.found & (status == Status.successful)
         status = Status.where(ended, Status.ended_at_event, status)
@@ -142,10 +144,15 @@ def _at_all(observed: Callable, *given: Any) -> tuple[dict[str, Any], Instant]:
     return seen, fused(lambda *args: observed(*args)[1], *start)
 
 
-def _consistent(t, formulation: AbsoluteFormulation | TreeFormulation, state: State, first: Instant, xs) -> Array:
-    """Whether the first state meets the constraints."""
-    y = jax.tree.map(lambda leaf: leaf[0], xs)
-    return formulation.inconsistency(t, y, state, first) <= 10 * ASSEMBLY_TOLERANCE[t.dtype.name]
+def _consistent(
+    times: Float[Array, "2"], formulation: AbsoluteFormulation | TreeFormulation, state: State, first: Instant, ys: Any
+) -> Bool[Array, "2"]:
+    """Whether the states `ys` at the start and the end meet the constraints, and the first of them is the user's."""
+    missed = formulation.inconsistency(times[0], jax.tree.map(lambda leaf: leaf[0], ys), state, first)
+    missed = jnp.stack([missed, jnp.zeros_like(missed)])
+    if formulation.is_constrained:
+        missed = jnp.maximum(missed, jax.vmap(formulation.residual)(times, ys))
+    return missed <= 10 * ASSEMBLY_TOLERANCE[times.dtype.name]
 
 
 _BOOK_KEYS = (
@@ -236,7 +243,10 @@ def _beyond_tables(model: Model, times) -> Array | None:
     return jnp.any(jnp.stack(short)) if short else None
 
 
-def _status(result, finite: Array, consistent: Array, beyond_tables: Array | None, singular: Array | None) -> Status:
+def _status(
+    result, finite: Array, consistent: Array, kept: Array | None, beyond_tables: Array | None, singular: Array | None
+) -> Status:
+    """`consistent`: whether the start meets the constraints, `kept`: the end of a run that shall."""
     R = diffrax.RESULTS
     status = Status.where(finite, Status.successful, Status.not_finite)
     status = Status.where(result == R.max_steps_reached, Status.max_steps_reached, status)
@@ -247,7 +257,9 @@ def _status(result, finite: Array, consistent: Array, beyond_tables: Array | Non
     for reason, of_failure in ((beyond_tables, Status.table_exceeded), (singular, Status.singular_coordinates)):
         if reason is not None:
             status = Status.where((status != Status.successful) & reason, of_failure, status)
-    bad_start = (status == Status.successful) & ~consistent
+    if kept is not None:
+        status = Status.where((status == Status.successful) & ~kept, Status.constraints_violated, status)
+    bad_start = ((status == Status.successful) | (status == Status.constraints_violated)) & ~consistent
     return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 

@@ -44,6 +44,10 @@ class Status(eqx.Enumeration):
     )
     interrupted = "The run was interrupted before its end."
     ended_at_event = "Ended at the event that was waited for."
+    constraints_violated = (
+        "The constraints are not met at the end: masses, inertias or lengths differ by more than the precision allows,"
+        " or the steps are too long."
+    )
     invalid_times = "The saved times are not finite and increasing from the start on, or the step is not positive."
 
 
@@ -60,6 +64,7 @@ STATUS_NAMES = (
     "singular_coordinates",
     "interrupted",
     "ended_at_event",
+    "constraints_violated",
     "invalid_times",
 )
 

@@ -149,7 +149,7 @@ def test_starts_without_a_solve_are_those_of_the_general_assembly(mechanism, giv
     ratio = jnp.asarray(m.gears["mesh"].ratio)
 
     def start(ratio):
-        state, misses = assemble(model.with_parameters({"mesh/ratio": ratio}))
+        state, misses = assemble(model.with_parameters({"mesh/ratio": ratio}), jnp.zeros(()))
         return state.blocks, misses
 
     def both():

@@ -75,6 +75,17 @@ def test_it_starts_where_the_motion_does(model, state):
     np.testing.assert_allclose(state["hinge/q_r"], [0.3], atol=1e-15)
 
 
+def test_a_run_that_starts_later_starts_where_the_motion_is_then(model):
+    later = 0.4
+    where, speed = 0.5 * np.sin(3 * later + PHASE) + 0.2, 1.5 * np.cos(3 * later + PHASE)
+    state = model.initial_state(later)
+    np.testing.assert_allclose([state["rail/q_r"][0], state["trolley/p"][3]], [where, speed], atol=1e-12)
+    for run in (jmbs.simulate, lambda model, **given: jmbs.simulate_batch(lambda _: model, jnp.zeros(1), **given)):
+        sol = run(model, t0=later, t1=later + 0.02, save_every=0.01, audit=False)
+        first = (np.ravel(sol.q["rail"])[0], np.ravel(sol.v["rail"])[0])
+        np.testing.assert_allclose(first, [where, speed], atol=1e-12)
+
+
 def test_the_force_is_what_the_momentum_asks_for(model, state):
     """The trolley accelerates as told; the drive's force and friction change the momentum of both bodies along x."""
     rates = quick_jit(lambda m, s: m.dynamics(0.0, s))(model, state)
@@ -227,5 +238,7 @@ def test_what_contradicts_it_is_named():
     """A given coordinate that is elsewhere."""
     m = crane()
     m.set_initial(joints={"rail": {"q": [0.5]}})
-    with pytest.raises(jmbs.errors.AssemblyError, match="rail/motion"):
+    with pytest.raises(
+        jmbs.errors.AssemblyError, match=r"joints/rail/motion: .* one of initial/joints/rail/q left out"
+    ):
         m.compile().initial_state()

@@ -92,7 +92,7 @@ def test_a_loop_closes_and_gradients_run_through_it(mode):
         moved = model.with_parameters({"j3/parent_frame/position": [x, 0.0, 0.0]})
         from jmbs.simulation.assembly import assemble
 
-        return assemble(moved)[0]["b/q"][2, 3]
+        return assemble(moved, jnp.zeros(()))[0]["b/q"][2, 3]
 
     at, h = quick_jit(mode(height)), 1e-5
     (before, _), (_, slope), (after, _) = (at(x) for x in 1.2 + jnp.array([-h, 0.0, h]))
@@ -216,3 +216,13 @@ def test_friction_does_not_spread_the_speed_of_a_drive():
     wiring = pattern({name: box.ports for name, box in boxes.items()}, junctions, outer=["belt"])
     _, state = assembled(System(wiring, boxes, {"belt": ConstantEffort(jnp.array([2.0]))}))
     np.testing.assert_allclose([state["wheel"][0], state["gear"][0]], [0.0, 2.0], atol=1e-12)
+
+
+def test_an_element_without_length_is_named():
+    """Between points that are one goes no line, along which its force would be."""
+    made = jmbs.Mechanism("pendulum")
+    made.add_body("bob", mass=1.0, inertia=[0.1, 0.1, 0.1])
+    made.add_joint("pivot", "revolute", "ground", "bob", axis=[0, 1, 0])
+    made.add_spring_damper("spring", "ground", "bob", stiffness=3.0)
+    with pytest.raises(AssemblyError, match="elements/spring: found points that are one"):
+        made.compile().initial_state()

@@ -1,0 +1,62 @@
+"""Constraints between bodies of very different size: units do not matter, light bodies do not loosen what holds heavy
+ones, and a run whose constraints are not met has not finished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick import quick_jit
+
+import jmbs
+from jmbs.simulation import members, status_name
+
+LENGTHS = {"crank": 0.3, "coupler": 0.9, "rocker": 0.6}
+
+
+@pytest.fixture(scope="module")
+def four_bar() -> jmbs.Model:
+    """In a plane, so three of its rows say what others say."""
+    made = jmbs.Mechanism("four_bar")
+    for name, length in LENGTHS.items():
+        made.add_body(name, length, [length**3 / 120, length**3 / 12, length**3 / 12])
+    ends = {"a": ("ground", "crank", 0.0, -0.15), "b": ("crank", "coupler", 0.15, -0.45)}
+    ends |= {"d": ("ground", "rocker", 0.8, -0.3), "c": ("coupler", "rocker", 0.45, 0.3)}
+    for name, (parent, child, before, after) in ends.items():
+        friction = {"viscous": 0.01} if name == "a" else None
+        made.add_joint(
+            name, "revolute", parent, child, [before, 0, 0], [after, 0, 0], axis=[0, 1, 0], friction=friction
+        )
+    guesses = {"b": {"q": jmbs.guess([0.6])}, "d": {"q": jmbs.guess([-1.3])}}
+    made.set_initial(joints={"a": {"q": [-1.0], "v": [2.0]}} | guesses)
+    return made.compile()
+
+
+def scaled(model: jmbs.Model, length: Any, rocker: Any) -> jmbs.Model:
+    """Lengths and gravity, and so inertias, by one factor, which leaves the motion as it is; the rocker by another."""
+    given = {path: jnp.asarray(row["value"]) for path, row in model.parameters().items()}
+    lengths = {path for path in given if path.endswith("/position")} | {"gravity"}
+    values = {path: given[path] * length for path in lengths}
+    values["a/friction/viscous"] = given["a/friction/viscous"] * length**2
+    for body in LENGTHS:
+        own = rocker if body == "rocker" else 1.0
+        values[f"{body}/mass"] = given[f"{body}/mass"] * own
+        values[f"{body}/inertia"] = given[f"{body}/inertia"] * own * length**2
+    return model.with_parameters(values)
+
+
+@pytest.mark.parametrize("formulation", ["tree", pytest.param("absolute", marks=pytest.mark.slow)])
+def test_units_and_light_bodies(four_bar, formulation):
+    def run(length, rocker):
+        settings = {"ts": [0.0, 0.1, 0.2], "dt": 0.004, "solver": "rk4", "formulation": formulation}
+        sol = jmbs.simulate(scaled(four_bar, length, rocker), **settings, audit=False)
+        return sol.q["a"][:, 0], sol.status
+
+    lengths, rockers = jnp.array([1.0, 1e-3, 1.0, 1.0, 1.0]), jnp.array([1.0, 1.0, 1e-5, 1e-7, 1e-14])
+    angles, status = quick_jit(lambda *given: jmbs.map_batch(lambda pair: run(*pair), given))(lengths, rockers)
+    names = [status_name(one) for one in members(status)]
+    np.testing.assert_allclose(angles[1], angles[0], atol=1e-10)
+    np.testing.assert_allclose(angles[3], angles[2], atol=1e-5)
+    assert names == ["successful"] * 4 + ["constraints_violated"]
