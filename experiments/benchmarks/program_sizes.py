@@ -62,7 +62,7 @@ def sizes(config: Path) -> dict[str, int]:
         return next(value for value in read.values() if value.shape[-1])[-1].ravel()[0]
 
     def begun(arrays) -> Any:
-        return eqx.filter(assemble(eqx.combine(arrays, static), differentiable=False), eqx.is_array)
+        return eqx.filter(assemble(eqx.combine(arrays, static), jnp.zeros(()), differentiable=False), eqx.is_array)
 
     one = {name: values[name] for name in names[:1]}
     return {

@@ -66,14 +66,13 @@ def trajectory_of(
     end_time, (y, _) = run.end
     frozen = jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
-        (formulation, state, first, jax.tree.map(lambda leaf, end: jnp.stack([leaf[0], end]), xs, y)),
+        (formulation, state, first, jax.tree.map(lambda leaf: leaf[0], xs), y),
     )
-    consistent = _consistent(jnp.stack([times[0], end_time]), *frozen)
+    consistent, kept = _consistent(times[0], end_time, program.constraints == "project", *frozen)
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
     singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
     complete = jnp.all(finite) if event is None else jnp.all(finite) | (event.found & finite[event.row])
-    kept = consistent[1] if program.constraints == "project" else None
-    status = _status(run.result, complete, consistent[0], kept, _beyond_tables(model, values.times), singular)
+    status = _status(run.result, complete, consistent, kept, _beyond_tables(model, values.times), singular)
     if event is not None:
         ended = event.found & (status == Status.successful)
         status = Status.where(ended, Status.ended_at_event, status)
@@ -145,14 +144,25 @@ def _at_all(observed: Callable, *given: Any) -> tuple[dict[str, Any], Instant]:
 
 
 def _consistent(
-    times: Float[Array, "2"], formulation: AbsoluteFormulation | TreeFormulation, state: State, first: Instant, ys: Any
-) -> Bool[Array, "2"]:
-    """Whether the states `ys` at the start and the end meet the constraints, and the first of them is the user's."""
-    missed = formulation.inconsistency(times[0], jax.tree.map(lambda leaf: leaf[0], ys), state, first)
-    missed = jnp.stack([missed, jnp.zeros_like(missed)])
-    if formulation.is_constrained:
-        missed = jnp.maximum(missed, jax.vmap(formulation.residual)(times, ys))
-    return missed <= 10 * ASSEMBLY_TOLERANCE[times.dtype.name]
+    t: Array,
+    end_time: Array,
+    projects: bool,
+    formulation: AbsoluteFormulation | TreeFormulation,
+    state: State,
+    first: Instant,
+    y: Any,
+    end: Any,
+) -> tuple[Bool[Array, ""], Bool[Array, ""] | None]:
+    """Whether the first state `y` is the user's and meets the constraints, and whether the `end` of a run that projects
+    meets them, None without any."""
+    missed, most = formulation.inconsistency(t, y, state, first), 10 * ASSEMBLY_TOLERANCE[t.dtype.name]
+    if not formulation.is_constrained:
+        return missed <= most, None
+    if not projects:
+        return jnp.maximum(missed, formulation.residual(t, y)) <= most, None
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), (t, y), (end_time, end))
+    start, kept = jax.vmap(formulation.residual)(*both)
+    return jnp.maximum(missed, start) <= most, kept <= most
 
 
 _BOOK_KEYS = (
