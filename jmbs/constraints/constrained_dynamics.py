@@ -36,7 +36,7 @@ from jmbs.constraints.loop_joints import (
 from jmbs.constraints.loop_tangents import loop_change
 from jmbs.constraints.row_blocks import band_solver
 from jmbs.constraints.row_plan import RowPlan
-from jmbs.linear import SparseRows, definite_solver_of_many, products, without_rounding
+from jmbs.linear import SparseRows, definite_solver_of_many, nearly_vanish, products, without_rounding
 from jmbs.rigid_body import (
     Changes,
     Column,
@@ -390,13 +390,15 @@ def _factorised(constrained: ConstrainedTree, system: LoopSystem) -> tuple[Facto
     # Rows are formed about the world's origin.
     reach = largest(jnp.concatenate([jnp.abs(x) for x in kin.bodies.position]))
     entries = without_rounding(constrained.jacobian_at(coefficients, of_loops), 1.0 + reach)
+    vanishing = nearly_vanish(entries, 1.0 + reach)
     factor = articulated_factor(tree, links, kin, inertia)
     columns = jnp.swapaxes(J.at(entries, constrained.coloured), 0, 1)
     given = [] if forces is None else [forces[:, None]]
     response = articulated_solve(tree, factor, jnp.concatenate([*given, columns], axis=1))
     a, response = (None, response) if forces is None else (response[:, 0], response[:, 1:])
     A = J.times(entries, response)
-    solver = definite_solver_of_many(A) if _is_dense(constrained) else band_solver(rows, A)
+    solve_with = definite_solver_of_many if _is_dense(constrained) else functools.partial(band_solver, rows)
+    solver = solve_with(A, vanishing)
     return Factorised(factor, entries, response, solver), a
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jmbs.constraints.row_plan import RowPlan
 from jmbs.jaxext import entries_at
@@ -34,9 +34,12 @@ def in_blocks(plan: RowPlan, compressed: Float[Array, "m colours"]) -> BlockTrid
     return BlockTridiagonal(blocks(plan.blocks, plan.blocks), blocks(plan.blocks[:-1], plan.blocks[1:]))
 
 
-def block_solver(plan: RowPlan, A: BlockTridiagonal) -> Callable[[Float[Array, " m"]], Float[Array, " m"]]:
+def block_solver(
+    plan: RowPlan, A: BlockTridiagonal, vanishing: Bool[Array, " m"] | None = None
+) -> Callable[[Float[Array, " m"]], Float[Array, " m"]]:
     """A function of `b` for `z` with `A z = b`, where rows may be redundant: see `jmbs.linear.definite_solver`."""
-    blocks, inverse = plan.blocks, definite_solver(A)
+    blocks = plan.blocks
+    inverse = definite_solver(A, None if vanishing is None else vanishing[blocks] | (blocks < 0))
     place = np.argsort(blocks.ravel())[-len(plan.pattern) :]
 
     def solve(b: Array) -> Array:
@@ -45,12 +48,15 @@ def block_solver(plan: RowPlan, A: BlockTridiagonal) -> Callable[[Float[Array, "
     return solve
 
 
-def band_solver(plan: RowPlan, entries: Float[Array, "m colours b"]) -> Callable[[Float[Array, "m b"]], Array]:
+def band_solver(
+    plan: RowPlan, entries: Float[Array, "m colours b"], vanishing: Bool[Array, "m b"] | None = None
+) -> Callable[[Float[Array, "m b"]], Array]:
     """The same for the compressed matrices of many mechanisms, row by row."""
     A, order, back = plan.compressed, plan.order, np.argsort(plan.order)
 
     def multiply(x: Array) -> Array:
         return entries_at(A.times(entries, entries_at(x, back)), order)
 
-    inverse = band_solver_of_many(A.at(entries, plan.band), multiply)
+    small = None if vanishing is None else entries_at(vanishing, order)
+    inverse = band_solver_of_many(A.at(entries, plan.band), multiply, small)
     return lambda b: entries_at(inverse(entries_at(b, order)), back)

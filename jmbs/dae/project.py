@@ -26,7 +26,7 @@ def project(dae, t, x):
     C = dae.constraint_matrix(t, s)
     A, B = dae.compliance(x, C), C[:, dae.plan.n_stored :]
     before = total_energy(dae, x)
-    solve = saddle_solver(A, B, rows_vanish=False)
+    solve = saddle_solver(A, B)
     moved = _correct_positions(dae, t, x, s, C, solve)
     moved = _correct_velocities(dae, t, moved, C, solve)
     return moved, total_energy(dae, moved) - before

@@ -295,7 +295,7 @@ class ReferenceDAE(eqx.Module):
         drift = drift + self.transport(e, violation)
         drift = drift if stabilisation is None else drift + stabilisation
         balance = -flow[plan.n_stored : plan.n_stored + plan.n_free]
-        solve = saddle_solver(self.compliance(x, C), C[:, plan.n_stored :], rows_vanish=False)
+        solve = saddle_solver(self.compliance(x, C), C[:, plan.n_stored :])
         _, multipliers = solve(balance, -drift)
         power = _power(account, -(multipliers @ violation))
         velocity = velocity + self.impulse(C, multipliers)

@@ -75,12 +75,16 @@ def value_at(model: Model, place: Place) -> np.ndarray | None:
     return value.reshape(-1) if place.index is None else value[place.index].reshape(1)
 
 
-def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tuple[Model, dict[str, Array]]:
+def with_places(
+    model: Model, values: Mapping[Place, Float[Array, " n"]], fixed: Mapping[str, Array] | None = None
+) -> tuple[Model, dict[str, Array]]:
     """The model with values at places, and by how much the centre of mass of bodies has moved (3,), m, in their axes.
 
     Values may be traced. A moved centre of mass carries all joint frames, loads and elements of its body with it, and
     what is given of its start, so that geometry and motion stay. Raises `ModelError` where a body has what cannot be
     carried.
+
+    **Arguments:** `fixed`: by path values that hold whatever is said of them at places.
     """
     whole: dict[str, Any] = {}
     moved: dict[str, Array] = {}
@@ -100,6 +104,7 @@ def with_places(model: Model, values: Mapping[Place, Float[Array, " n"]]) -> tup
             if place.base.endswith("/inertia") and len(place.index) == 2:
                 array = array.at[place.index[::-1]].set(value[0])
             whole[place.base] = array
+    whole |= fixed or {}
     for body, shift in moved.items():
         for path in points_of(model, body):
             whole[path] = whole.get(path, parameter_value(model, path)) - shift
@@ -119,14 +124,23 @@ def points_of(model: Model, body: str) -> tuple[str, ...]:
 def _carried_start(model: Model, body: str, shift: Float[Array, " 3"], values: Mapping[str, Any]) -> dict[str, Array]:
     """Initial values of a body whose centre of mass has moved; those given, or among `values`, are said of its place
     before."""
-    given = model.initial.get("bodies", {}).get(body, {})
+    given, part = model.initial.get("bodies", {}).get(body, {}), model.layout.body(body)
+    said = {*model.initial.get("states", {}), *(path.removeprefix("initial/") for path in values)}
+    if said & {part.pose, part.momentum}:
+        wanted = "in `bodies`, or by its joints: where its centre of mass is depends on it"
+        raise ModelError(f"parameters/{body}/{CENTRE}", "a start of the body among the states", wanted)
     keys = ("position", "quaternion", "velocity", "angular_velocity")
     own = {key: values.get(f"initial/{body}/{key}", given.get(key)) for key in keys}
     own = {key: value for key, value in own.items() if value is not None}
+    held = any(body in (joint.parent, joint.child) for joint in model.layout.parts.joints)
+    turns = {"velocity", "angular_velocity"} <= own.keys()
+    if "quaternion" not in own and held and ("position" in own or turns):
+        wanted = "its quaternion too, or coordinates of its joints: where its centre of mass is depends on it"
+        raise ModelError(f"parameters/{body}/{CENTRE}", "a start of the body without its quaternion", wanted)
     turn = quaternion_to_rotation(own["quaternion"]) if "quaternion" in own else jnp.eye(3, dtype=shift.dtype)
     found = {}
     if "position" in own:
         found[f"initial/{body}/position"] = own["position"] + turn @ shift
-    if {"velocity", "angular_velocity"} <= own.keys():
+    if turns:
         found[f"initial/{body}/velocity"] = own["velocity"] + turn @ jnp.cross(own["angular_velocity"], shift)
     return found

@@ -133,8 +133,8 @@ def fitted_model(
     values = values_of(member.transforms, program.blocks, local)
     named = by_name(program.blocks, values)
     placed = {b.place: v for b, v in zip(program.blocks, values, strict=True) if b.place is not None}
-    model, tied, moved = with_ties(member.model, placed, program.ties, named)
-    return model.with_parameters(member.fixed) if member.fixed else model, named | tied, moved
+    model, tied, moved = with_ties(member.model, placed, program.ties, named, member.fixed)
+    return model, named | tied, moved
 
 
 def with_ties(
@@ -142,10 +142,12 @@ def with_ties(
     placed: Mapping[Place, Float[Array, " n"]],
     ties: Iterable[tuple[Place, Expression]],
     named: Mapping[str, Any],
+    fixed: Mapping[str, Array] | None = None,
 ) -> tuple[Model, dict[str, Array], dict[str, Array]]:
-    """The model with values at places and what is tied to them, in an order in which each follows from those before;
-    the latter by path, and how far centres of mass have moved; pure. An expression's paths are looked up by name, else
-    in the model. All is set at once: what is allowed of one may depend on the other."""
+    """The model with values at places and what is tied to them, in an order in which each follows from those before,
+    and with those that are `fixed` by path; the tied ones by path, and how far centres of mass have moved; pure. An
+    expression's paths are looked up by name, else in the model. All is set at once: what is allowed of one may depend
+    on the other."""
     found: dict[str, Array] = {}
     placed = dict(placed)
     for place, expression in ties:
@@ -153,7 +155,7 @@ def with_ties(
         asks = any(path not in known for path in expression.names)
         found[place.path] = value_of(expression, with_places(model, placed)[0] if asks else model, known)
         placed[place] = jnp.reshape(found[place.path], 1)
-    whole, moved = with_places(model, placed)
+    whole, moved = with_places(model, placed, fixed)
     return whole, found, moved
 
 

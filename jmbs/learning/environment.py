@@ -140,7 +140,9 @@ class ModelEnvironment(eqx.Module):
         view = self._view(motion, steps + 1)
         reward = _scalar("reward", self.reward(view, action), self.model.dtype)
         reward = jnp.where(fine, reward, jnp.asarray(self.failure_reward, self.model.dtype))
-        ended = False if self.terminated is None else _scalar("terminated", self.terminated(view), bool)
+        ended = jnp.zeros((), bool) if self.terminated is None else jnp.asarray(self.terminated(view))
+        if ended.shape != () or ended.dtype != bool:
+            raise ModelError("terminated", f"an array {ended.dtype} of shape {ended.shape}", "true or false")
         return motion, self.observation(view), reward, ended | ~fine, fine
 
     def _renewed(self, ended: Array, episode: Episode, observation: PyTree) -> tuple[Episode, PyTree]:

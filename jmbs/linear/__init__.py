@@ -20,6 +20,7 @@ from jmbs.linear.saddle import (
     band_solver_of_many,
     definite_solver,
     definite_solver_of_many,
+    nearly_vanish,
     saddle_solver,
     without_rounding,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "least_squares",
     "lu",
     "lu_solve",
+    "nearly_vanish",
     "orthogonal_basis",
     "products",
     "damped_inverse",

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import largest
 from jmbs.linear.band import band_factorised
@@ -24,10 +24,12 @@ below the smallest singular value of a sound mechanism, so that two refinements 
 the position drift, below which the near-null directions of redundant constraints would be amplified."""
 
 
-VANISHING_EXPONENT = 0.75
-"""Rows vanish whose diagonal entry is no more than `eps ** 0.75` of the largest: 2e-12 in float64, 6e-6 in float32."""
 ROUNDING = 256
 """Times `eps` the size up to which entries of a row of unit scale, in rad and m, may be nothing but rounding."""
+VANISHING_EXPONENT = 0.375
+"""`eps ** 0.375` of the size are entries, at most, that may be nothing but drift: 1e-6 in float64, 3e-3 in float32."""
+NOTHING = 1e-30
+"""Of the largest diagonal entry: one that is no more is zero."""
 
 
 def without_rounding(rows: Float[Array, "m n *b"], size: Float[Array, "*b"]) -> Float[Array, "m n *b"]:
@@ -45,8 +47,16 @@ def without_rounding(rows: Float[Array, "m n *b"], size: Float[Array, "*b"]) -> 
     return rows - jax.lax.stop_gradient(jnp.where(nothing, rows, jnp.zeros_like(rows)))
 
 
+def nearly_vanish(rows: Float[Array, "m n *b"], size: Float[Array, "*b"]) -> Bool[Array, "m *b"]:
+    """Which rows may be nothing but drift, where others say the same; `size` as in `without_rounding`."""
+    if rows.size == 0:
+        return jnp.zeros((rows.shape[0], *rows.shape[2:]), bool)
+    least = float(jnp.finfo(rows.dtype).eps) ** VANISHING_EXPONENT * size
+    return jax.lax.stop_gradient(largest(jnp.swapaxes(jnp.abs(rows), 0, 1)) <= least)
+
+
 def saddle_solver(
-    A: Float[Array, "m m"], B: Float[Array, "m n"], rows_vanish: bool = True
+    A: Float[Array, "m m"], B: Float[Array, "m n"], vanishing: Bool[Array, " m"] | None = None
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
     """A function of `b1 (n,)` and `b2 (m,)` for `(y, z)` with `B^T z = b1`, `B y - A z = b2`; redundant rows allowed.
 
@@ -55,15 +65,17 @@ def saddle_solver(
     is of least norm to rounding, entries counted by the roots of the diagonal of `A`. Derivatives are those of the
     equations, by one more solve with the factorisation at hand.
 
-    **Arguments:** `rows_vanish`: whether rows may, where others say the same, as those of loops do along a tree.
+    **Arguments:** `vanishing`: which rows are to be as small as they are beside the largest, see `nearly_vanish`.
     """
     m, n = B.shape
     if m + n == 0:
         return lambda b1, b2: (b1, b2)
     if n == 0:
-        inverse = definite_solver(BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)), rows_vanish)
+        inverse = definite_solver(
+            BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)), None if vanishing is None else vanishing[None]
+        )
         return lambda b1, b2: (b1, -inverse(b2[None])[0])
-    sizes = _sizes(jnp.diagonal(A), rows_vanish)
+    sizes = _sizes(jnp.diagonal(A), vanishing)
     rows = B / sizes[:, None]
     columns = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), axis=0, initial=0.0))
     columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
@@ -82,12 +94,13 @@ def saddle_solver(
 
 
 def definite_solver(
-    A: BlockTridiagonal, rows_vanish: bool = True
+    A: BlockTridiagonal, vanishing: Bool[Array, "n s"] | None = None
 ) -> Callable[[Float[Array, "n s"]], Float[Array, "n s"]]:
     """A function of `b` for `z` with `A z = b`, for symmetric non-negative `A`, as in `saddle_solver`."""
     if A.diagonal.size == 0:
         return lambda b: b
-    sizes = _sizes(jnp.diagonal(A.diagonal, axis1=1, axis2=2).ravel(), rows_vanish).reshape(A.diagonal.shape[:2])
+    flat = None if vanishing is None else vanishing.ravel()
+    sizes = _sizes(jnp.diagonal(A.diagonal, axis1=1, axis2=2).ravel(), flat).reshape(A.diagonal.shape[:2])
     across, along = sizes[:, :, None], sizes[:, None]
     matrix = BlockTridiagonal(A.diagonal / (across * along), A.upper / (across[:-1] * along[1:]))
     frozen = jax.lax.stop_gradient(matrix)
@@ -96,20 +109,24 @@ def definite_solver(
     return lambda b: jax.lax.custom_linear_solve(matrix.times, b / sizes, refined, symmetric=True) / sizes
 
 
-def definite_solver_of_many(A: Float[Array, "m m b"]) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
+def definite_solver_of_many(
+    A: Float[Array, "m m b"], vanishing: Bool[Array, "m b"] | None = None
+) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """`definite_solver` of small dense matrices; it is not to be differentiated."""
-    sizes = _sizes(jnp.stack([A[i, i] for i in range(A.shape[0])]))
+    sizes = _sizes(jnp.stack([A[i, i] for i in range(A.shape[0])]), vanishing)
     matrix, eps = A / (sizes[:, None] * sizes), _regularisation(A.dtype) * jnp.eye(A.shape[0], dtype=A.dtype)
     inverse = definite_inverse(matrix + eps[..., None])
     return lambda rhs: _refined_of_many(partial(products, matrix), partial(products, inverse), rhs / sizes) / sizes
 
 
 def band_solver_of_many(
-    columns: Float[Array, "m h+1 b"], multiply: Callable[[Float[Array, "m b"]], Float[Array, "m b"]]
+    columns: Float[Array, "m h+1 b"],
+    multiply: Callable[[Float[Array, "m b"]], Float[Array, "m b"]],
+    vanishing: Bool[Array, "m b"] | None = None,
 ) -> Callable[[Float[Array, "m b"]], Float[Array, "m b"]]:
     """The same for band matrices, given as `columns`, see `band_factorised`, and by how they `multiply`."""
     m, width, _ = columns.shape
-    sizes = _sizes(columns[:, -1])
+    sizes = _sizes(columns[:, -1], vanishing)
     above = np.maximum(np.arange(m)[:, None] + np.arange(1 - width, 1), 0)
     eps = _regularisation(columns.dtype) * jnp.eye(width, dtype=columns.dtype)[-1]
     inverse = band_factorised(columns / (sizes[:, None] * sizes[above]) + eps[:, None])
@@ -143,15 +160,16 @@ def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Arra
     return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
 
 
-def _sizes(diagonal: Float[Array, "m *b"], rows_vanish: bool = True) -> Float[Array, "m *b"]:
+def _sizes(diagonal: Float[Array, "m *b"], vanishing: Bool[Array, "m *b"] | None) -> Float[Array, "m *b"]:
     """What to divide rows and columns by, so that their diagonal is one: then units of rows do not matter, nor how
     light a body is that they hold. No derivative runs through it.
 
-    Rows that vanish are as small as before beside the largest: what is left of them is drift.
+    Rows that vanish are as small as before beside the largest: a scale of their own would make constraints of drift.
     """
     if diagonal.shape[0] == 0:
         return diagonal
     diagonal = jax.lax.stop_gradient(jnp.abs(diagonal))
-    most, eps = largest(diagonal), float(jnp.finfo(diagonal.dtype).eps)
-    least = eps ** (VANISHING_EXPONENT if rows_vanish else 2) * most
-    return jnp.sqrt(jnp.where(diagonal > least, diagonal, jnp.where(most > 0, most, jnp.ones_like(most))))
+    most = largest(diagonal)
+    small = diagonal <= NOTHING * most
+    small = small if vanishing is None else small | vanishing
+    return jnp.sqrt(jnp.where(small, jnp.where(most > 0, most, jnp.ones_like(most)), diagonal))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from jmbs.library.mechanics import (
     show,
 )
 from jmbs.simulation.motion_view import NamedFlow, named
+from jmbs.simulation.user_functions import called, real_array, require_arguments
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -43,7 +43,8 @@ class FunctionInput(eqx.Module):
     path: str = eqx.field(static=True)
 
     def flow(self, t, view):
-        return _numbers(self.path, self.function(t, view), self.size, t.dtype)
+        path = f"inputs/{self.path}"
+        return _numbers(path, called(path, self.function, t, view), self.size, t.dtype)
 
 
 class EffortInput(eqx.Module):
@@ -54,31 +55,17 @@ class EffortInput(eqx.Module):
     path: str = eqx.field(static=True)
 
     def effort(self, t):
-        return _numbers(self.path, self.function(t), self.size, t.dtype)
+        path = f"inputs/{self.path}"
+        return _numbers(path, called(path, self.function, t), self.size, t.dtype)
 
 
 def _numbers(path: str, value: Any, size: int, dtype: Any) -> Array:
     """What a user's function gave, `(size,)`. Raises `ModelError`."""
     wanted = f"a function that gives a number or {size} numbers" if size > 1 else "a function that gives a number"
-    try:
-        array = jnp.asarray(value, dtype)
-    except (TypeError, ValueError):
-        raise ModelError(f"inputs/{path}", f"one that gives {show(value)}", wanted) from None
+    array = real_array(path, value, wanted)
     if array.shape not in ((), (1,), (size,)):
-        raise ModelError(f"inputs/{path}", f"one that gives an array of shape {array.shape}", wanted)
-    return jnp.broadcast_to(array, (size,))
-
-
-def _require_arguments(path: str, function: Callable, names: str) -> None:
-    """Raises `ModelError` for a function that does not take these arguments; of some, nothing can be known."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*names.split(", "))
-    except TypeError:
-        raise ModelError(f"inputs/{path}", f"a function {signature}", f"a function ({names})") from None
+        raise ModelError(path, f"one that gives an array of shape {array.shape}", wanted)
+    return jnp.broadcast_to(array.astype(dtype), (size,))
 
 
 def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
@@ -172,7 +159,7 @@ def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
     if hasattr(value, "effort" if prescribes else "flow"):
         return named(value, model.layout.parts)
     if callable(value):
-        _require_arguments(path, value, "t" if prescribes else "t, view")
+        require_arguments(f"inputs/{path}", value, "t" if prescribes else "t, view")
         if prescribes:
             return EffortInput(value, size, path)
         return NamedFlow(FunctionInput(value, size, path), model.layout.parts)

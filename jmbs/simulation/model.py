@@ -125,7 +125,10 @@ class Model(eqx.Module):
     def _refuse_no_length(self, state: State) -> None:
         for element in self.layout.parts.elements:
             if not float(state[element.length][0]) > 0:
-                found, wanted = "points that are one, between which no line goes", "points apart, as the motion starts"
+                found, wanted = (
+                    "two points at the same place, between which no line goes",
+                    "two places as the motion starts",
+                )
                 raise AssemblyError(f"elements/{element.name}: found {found}, wanted {wanted}")
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:

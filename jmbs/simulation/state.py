@@ -15,6 +15,7 @@ from jmbs.errors import ModelError
 from jmbs.jaxext import entries_across, with_entries
 from jmbs.lie import AbstractGroup
 from jmbs.simulation.named_values import NamedValues
+from jmbs.simulation.user_functions import real_array
 
 
 class State(eqx.Module):
@@ -58,8 +59,11 @@ class State(eqx.Module):
         raise ModelError("state", repr(name), f"one of {known}")
 
     def replace(self, name: str, value: Any) -> State:
-        """The same state with one entry replaced."""
-        self[name]
+        """The same state with one entry replaced; under `jax.vmap`, of many states. Raises `ModelError`."""
+        own = self[name]
+        value = real_array(f"state/{name}", value, f"numbers of shape {own.shape}").astype(own.dtype)
+        if value.shape != own.shape and not (value.ndim == 0 and own.size == 1):
+            raise ModelError(f"state/{name}", f"shape {value.shape}", f"shape {own.shape}")
         blocks = tuple(
             block.at[names.index(name)].set(value) if name in names else block
             for block, names in zip(self.blocks, self.names, strict=True)

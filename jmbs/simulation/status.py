@@ -45,8 +45,8 @@ class Status(eqx.Enumeration):
     interrupted = "The run was interrupted before its end."
     ended_at_event = "Ended at the event that was waited for."
     constraints_violated = (
-        "The constraints are not met at the end: masses, inertias or lengths differ by more than the precision allows,"
-        " or the steps are too long."
+        "The constraints are not met at the end: the steps are too long or the tolerance is too loose, or masses,"
+        " inertias or lengths differ by more than the precision allows."
     )
     invalid_times = "The saved times are not finite and increasing from the start on, or the step is not positive."
 

@@ -17,6 +17,7 @@ from jmbs.library.mechanics import FoundJoint, MechanicalParts, nearest, show
 from jmbs.simulation.arguments import known_number
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
 from jmbs.simulation.motion_view import MotionView
+from jmbs.simulation.user_functions import called, real_array, require_arguments
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -66,10 +67,10 @@ class Roots(eqx.Module):
         view = MotionView(StateView(self.plan, x, efforts), self.parts)
         if self.until.function is None:
             return jnp.concatenate([view.q[joint] for joint in self.until.joints]) - self.goals
-        value = jnp.asarray(self.until.function(t, view), t.dtype)
+        value = real_array("until", called("until", self.until.function, t, view), "a function that gives one number")
         if value.size != 1:
             raise ModelError("until", f"a function whose values have the shape {value.shape}", "one number")
-        return value.reshape(1)
+        return value.astype(t.dtype).reshape(1)
 
 
 def until_of(model: Model, given: Any) -> tuple[Until | None, Any]:
@@ -80,6 +81,7 @@ def until_of(model: Model, given: Any) -> tuple[Until | None, Any]:
     path = "until" if given is not None else "simulation/until"
     given = dict(model.settings.until) if given is None else given
     if callable(given):
+        require_arguments("until", given, "t, view")
         return Until(function=given), [0.0]
     if not isinstance(given, Mapping):
         raise ModelError("until", show(given), WANTED)

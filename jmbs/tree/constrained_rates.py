@@ -16,10 +16,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jmbs.constraints import Split, block_solver, by_colour, in_blocks
-from jmbs.linear import saddle_solver, sparse_matrix, without_rounding
+from jmbs.linear import nearly_vanish, saddle_solver, sparse_matrix, without_rounding
 from jmbs.rigid_body import forward_dynamics, mass_solver
 from jmbs.tree.couplings import (
     Geometry,
@@ -37,11 +37,13 @@ from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
 
 
 class Matrices(NamedTuple):
-    """How rates enter the condensed rows: of the tree's velocities `J`, of kept stored efforts, of free efforts."""
+    """How rates enter the condensed rows: of the tree's velocities `J`, of kept stored efforts, of free efforts; and
+    which rows nearly vanish."""
 
     J: Float[Array, "m n_v"]
     kept: Float[Array, "m kept"]
     free: Float[Array, "m z"]
+    vanishing: Bool[Array, " m"]
 
 
 def coupled_rates(dae: TreeDAE, t, y: Own, stabilisation: Array | None) -> TreeRates:
@@ -127,14 +129,16 @@ def constraint_matrices(dae: TreeDAE, t, y: Own, geometry: Geometry, push: Calla
         J = jnp.concatenate([J, of_loops])
         kept, free = (jnp.pad(x, ((0, len(of_loops)), (0, 0))) for x in (kept, free))
     # Rows are formed about the world's origin.
-    return Matrices(without_rounding(J, 1.0 + jnp.max(jnp.abs(geometry.x[layout.poses[0]][:, :, 3]))), kept, free)
+    size = 1.0 + jnp.max(jnp.abs(geometry.x[layout.poses[0]][:, :, 3]))
+    J = without_rounding(J, size)
+    return Matrices(J, kept, free, nearly_vanish(jnp.concatenate([J, kept, free], axis=1), size))
 
 
 def multiplier_solver(
     dae: TreeDAE, geometry: Geometry, matrices: Matrices, inverse_mass: Callable[[Array], Array]
 ) -> Callable[[Array, Array], tuple[Array, Array]]:
     """See `jmbs.linear.saddle_solver`: a function of right-hand sides for free efforts' rates and multipliers."""
-    layout, plan, (J, kept, free) = dae.layout, dae.reference.plan, matrices
+    layout, plan, (J, kept, free, vanishing) = dae.layout, dae.reference.plan, matrices
     response = jax.vmap(inverse_mass)(by_colour(layout.rows, J))
     A = in_blocks(layout.rows, jnp.matmul(J, response.T, precision="highest"))
     which = tuple(i for i in layout.kept if i in plan.constrained_blocks)
@@ -142,8 +146,8 @@ def multiplier_solver(
         C_stored = jnp.zeros((J.shape[0], plan.n_stored), dae.dtype).at[:, layout.kept_slots].set(kept)
         A = A._replace(diagonal=A.diagonal + dae.reference.compliance(geometry.x, C_stored, which))
     if len(layout.rows.blocks) == 1:
-        return saddle_solver(A.diagonal[0], free)
-    inverse = block_solver(layout.rows, A)
+        return saddle_solver(A.diagonal[0], free, vanishing)
+    inverse = block_solver(layout.rows, A, vanishing)
     return lambda b1, b2: (b1, -inverse(b2))
 
 

@@ -97,7 +97,7 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     mu = None
     if push is not None:
         matrices = constraint_matrices(dae, t, y, geometry, push)
-        rows = jnp.concatenate(matrices, axis=1)
+        rows = jnp.concatenate([matrices.J, matrices.kept, matrices.free], axis=1)
         inverse = pseudo_inverse(rows)
         mu = inverse.T @ _taken(dae, t, y, velocity, o, motion, wrench)
     multipliers = multipliers_of(dae, geometry, mu, o.flow)

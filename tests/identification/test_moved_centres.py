@@ -61,6 +61,31 @@ def test_unknown_starts_are_said_of_the_place_before():
     np.testing.assert_allclose(found["initial/ball/velocity"]["value"], wanted)
 
 
+def test_values_that_a_recording_fixes_are_carried_too():
+    model = mechanism().compile()
+    fixed = {"initial/ball/position": jnp.array([1.0, 2.0, 3.0]), "wind/point": jnp.array([0.0, 0.1, 0.0])}
+    values = {"ball/com": SHIFT, "link/com": SHIFT, "wind/point": np.ones(3)}
+    placed = {place_of(model, path): jnp.asarray(value) for path, value in values.items()}
+    found = with_places(model, placed, fixed)[0].parameters()
+    turned = np.asarray(quaternion_to_rotation(jnp.asarray(QUATERNION)))
+    np.testing.assert_allclose(found["initial/ball/position"]["value"], fixed["initial/ball/position"] + turned @ SHIFT)
+    np.testing.assert_allclose(found["wind/point"]["value"], fixed["wind/point"] - SHIFT)
+
+
+@pytest.mark.parametrize("start", ["states", "position"])
+def test_starts_that_cannot_be_carried_are_refused(start):
+    made = jmbs.Mechanism("bob")
+    made.add_body("bob", 1.0, [0.1, 0.1, 0.1])
+    if start == "states":
+        made.set_initial(states={"bob/q": np.eye(4)[:3]})
+    else:
+        made.add_joint("hinge", "revolute", "ground", "bob", child_frame=[0, 0, 0.5], axis=[0, 1, 0])
+        made.set_initial(bodies={"bob": {"position": [0.5, 0.0, 0.0]}})
+    with pytest.raises(ModelError, match="parameters/bob/com: found a start of the body"):
+        moved_model = made.compile()
+        with_places(moved_model, {place_of(moved_model, "bob/com"): jnp.asarray(SHIFT)})
+
+
 class Heavy:
     """A potential energy of one's own."""
 

@@ -164,6 +164,8 @@ def test_refusals_while_it_runs():
         jax.eval_shape(ENV.step, episode, jnp.zeros(2))
     with pytest.raises(jmbs.ModelError, match="reward: .* wanted one number"):
         jax.eval_shape(environment(reward=lambda view, action: action).step, episode, jnp.zeros(1))
+    with pytest.raises(jmbs.ModelError, match="terminated: found an array float.* wanted true or false"):
+        jax.eval_shape(environment(terminated=lambda view: view.q["hinge"][0]).step, episode, jnp.zeros(1))
     with pytest.raises(jmbs.ModelError, match="start: .* below initial/"):
         environment(start=lambda key: {"rod/mass": 1.0}).reset(jax.random.key(0))
     with pytest.raises(jmbs.ModelError, match="model: found a Mechanism"):

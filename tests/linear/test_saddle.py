@@ -6,9 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.linear import BlockTridiagonal, band_solver_of_many, definite_solver, definite_solver_of_many, saddle_solver
+from jmbs.linear import (
+    BlockTridiagonal,
+    band_solver_of_many,
+    definite_solver,
+    definite_solver_of_many,
+    nearly_vanish,
+    saddle_solver,
+)
 
-SIZES = 10.0 ** np.array([0, -2, 3, -2, 1, 0])
+SIZES = 10.0 ** np.array([0, -4, 3, -5, 2, 0])
 
 
 def matrix(rng: np.random.Generator) -> np.ndarray:
@@ -17,26 +24,28 @@ def matrix(rng: np.random.Generator) -> np.ndarray:
     return SIZES[:, None] * (lower @ lower.T) * SIZES
 
 
-def dense(A):
-    solve = definite_solver_of_many(jnp.asarray(A)[..., None])
+def dense(A, vanishing=None):
+    solve = definite_solver_of_many(jnp.asarray(A)[..., None], None if vanishing is None else vanishing[:, None])
     return lambda b: solve(b[:, None])[:, 0]
 
 
-def band(A):
+def band(A, vanishing=None):
     columns = np.stack([np.append(0.0, np.diag(A, 1)), np.diag(A)], axis=1)
     multiply = lambda x: jnp.asarray(A) @ x  # noqa: E731
-    solve = band_solver_of_many(jnp.asarray(columns)[..., None], multiply)
+    small = None if vanishing is None else vanishing[:, None]
+    solve = band_solver_of_many(jnp.asarray(columns)[..., None], multiply, small)
     return lambda b: solve(b[:, None])[:, 0]
 
 
-def blocks(A):
+def blocks(A, vanishing=None):
     diagonal, upper = np.stack([A[:3, :3], A[3:, 3:]]), A[None, :3, 3:]
-    solve = definite_solver(BlockTridiagonal(jnp.asarray(diagonal), jnp.asarray(upper)))
+    small = None if vanishing is None else vanishing.reshape(2, 3)
+    solve = definite_solver(BlockTridiagonal(jnp.asarray(diagonal), jnp.asarray(upper)), small)
     return lambda b: solve(b.reshape(2, 3)).ravel()
 
 
-def saddle(A):
-    solve = saddle_solver(jnp.asarray(A), jnp.zeros((6, 0)), rows_vanish=False)
+def saddle(A, vanishing=None):
+    solve = saddle_solver(jnp.asarray(A), jnp.zeros((6, 0)), vanishing)
     return lambda b: -solve(jnp.zeros(0), b)[1]
 
 
@@ -51,17 +60,22 @@ def test_free_efforts_in_units_of_their_own():
     rng = np.random.default_rng(4)
     A, B = matrix(rng), SIZES[:, None] * rng.normal(size=(6, 2)) * np.array([1e-4, 1e3])
     b1, b2 = np.array([1e-4, 1e3]) * rng.normal(size=2), SIZES * rng.normal(size=6)
-    y, z = saddle_solver(jnp.asarray(A), jnp.asarray(B), rows_vanish=False)(jnp.asarray(b1), jnp.asarray(b2))
+    y, z = saddle_solver(jnp.asarray(A), jnp.asarray(B))(jnp.asarray(b1), jnp.asarray(b2))
     np.testing.assert_allclose(B.T @ z, b1, rtol=1e-7)
     np.testing.assert_allclose((B @ y - A @ z) / SIZES, b2 / SIZES, rtol=1e-7)
 
 
-@pytest.mark.parametrize("solver", [dense, blocks])
+@pytest.mark.parametrize("solver", [dense, band, blocks, saddle])
 def test_a_row_that_vanishes_binds_nothing(solver):
     """What is left of it is drift, which a scale of its own would make a constraint of."""
-    A, drift = matrix(np.random.default_rng(3)), 1e-8
-    row = drift * np.eye(6)[2]
-    A[2], A[:, 2] = row, row
+    A, drift, which = matrix(np.random.default_rng(3)), 1e-8, np.arange(6) == 2
+    A[2], A[:, 2] = 0.0, 0.0
     A[2, 2] = drift**2
-    z = solver(A)(jnp.asarray(np.append(SIZES[:2], [drift, *SIZES[3:]])))
+    z = solver(A, jnp.asarray(which))(jnp.asarray(np.where(which, drift, SIZES)))
     assert abs(z[2]) < 1.0
+    np.testing.assert_allclose(A[~which][:, ~which] @ z[~which], SIZES[~which], rtol=1e-9)
+
+
+def test_rows_nearly_vanish_beside_the_size_of_their_terms():
+    rows = jnp.asarray([[1e-8, 0.0], [1e-3, 0.0], [0.0, 0.0], [0.0, -1.0]])
+    assert nearly_vanish(rows, jnp.asarray(1.0)).tolist() == [True, False, True, False]

@@ -224,5 +224,5 @@ def test_an_element_without_length_is_named():
     made.add_body("bob", mass=1.0, inertia=[0.1, 0.1, 0.1])
     made.add_joint("pivot", "revolute", "ground", "bob", axis=[0, 1, 0])
     made.add_spring_damper("spring", "ground", "bob", stiffness=3.0)
-    with pytest.raises(AssemblyError, match="elements/spring: found points that are one"):
+    with pytest.raises(AssemblyError, match="elements/spring: found two points at the same place"):
         made.compile().initial_state()

@@ -140,6 +140,9 @@ def test_derivatives_of_the_event_are_those_of_differences(way: str, until, mode
         ("hinge", "until: found 'hinge', wanted a mapping"),
         ({"hinge": np.zeros(1)}, "until/hinge: found "),
         (lambda t, view: view.velocity["rod"], "until: found a function whose values have the shape"),
+        (lambda t: t, r"until: found a function \(t\), wanted a function \(t, view\)"),
+        (lambda t, view: float(t) - 0.1, "until: found a function that asks for known numbers"),
+        (lambda t, view: jnp.asarray(1j), "until: found an array of complex128"),
     ],
 )
 def test_what_cannot_end_a_run_is_refused(until, words: str, model, state):

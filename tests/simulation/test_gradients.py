@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jmbs
+from tests.conftest import ROOT
 
 PATHS = (
     "shoulder/child_frame/position",
@@ -136,3 +137,19 @@ def differences(loss, values, which: int, h: float = 1e-5) -> np.ndarray:
 
         result[index] = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
     return result
+
+
+@pytest.mark.slow
+def test_gradients_of_reactions_of_loops_in_batches():
+    """XLA failed on their products of matrices, under three batch axes."""
+    model = jmbs.load(ROOT / "configs" / "slider_crank.yaml").compile()
+    settings = {"ts": np.linspace(0.0, 0.02, 3), "dt": 0.01, "solver": "euler", "constraints": "none"}
+
+    def reaction(x):
+        changed = model.with_parameters({"crank_pin/child_frame/position": jnp.array([x, 0.0, 0.0])})
+        return jmbs.simulate(changed, **settings).reaction["crank_pin"][-1].sum()
+
+    places, step = jnp.array([-0.2, -0.2002]), 1e-6
+    found = jax.jit(jax.vmap(jax.grad(reaction)))(places)
+    ahead, behind = (jax.jit(jax.vmap(reaction))(places + h) for h in (step, -step))
+    np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=1e-6)

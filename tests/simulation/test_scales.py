@@ -47,8 +47,13 @@ def scaled(model: jmbs.Model, length: Any, rocker: Any) -> jmbs.Model:
     return model.with_parameters(values)
 
 
-@pytest.mark.parametrize("formulation", ["tree", pytest.param("absolute", marks=pytest.mark.slow)])
-def test_units_and_light_bodies(four_bar, formulation):
+@pytest.mark.parametrize(
+    ("formulation", "at_last"),
+    [("tree", "successful"), pytest.param("absolute", "constraints_violated", marks=pytest.mark.slow)],
+)
+def test_units_and_light_bodies(four_bar, formulation, at_last):
+    """All joints as constraints, a rocker that weighs nearly nothing is beyond what the precision holds."""
+
     def run(length, rocker):
         settings = {"ts": [0.0, 0.1, 0.2], "dt": 0.004, "solver": "rk4", "formulation": formulation}
         sol = jmbs.simulate(scaled(four_bar, length, rocker), **settings, audit=False)
@@ -59,4 +64,4 @@ def test_units_and_light_bodies(four_bar, formulation):
     names = [status_name(one) for one in members(status)]
     np.testing.assert_allclose(angles[1], angles[0], atol=1e-10)
     np.testing.assert_allclose(angles[3], angles[2], atol=1e-5)
-    assert names == ["successful"] * 4 + ["constraints_violated"]
+    assert names == [*["successful"] * 4, at_last]

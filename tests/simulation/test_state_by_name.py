@@ -69,6 +69,20 @@ def test_wrong_names_are_refused_with_the_nearest(model):
         model.initial_state().q["elbo"]
 
 
+@pytest.mark.parametrize("value, found", [([1.0, 2.0], r"shape \(2,\)"), ("a", "'a'"), (1j, "an array of complex128")])
+def test_what_is_no_entry_is_refused(model, value, found):
+    with pytest.raises(ModelError, match=f"state/elbow/q_r: found {found}, wanted"):
+        model.initial_state().replace("elbow/q_r", value)
+
+
+def test_one_number_stands_for_one_entry_alone(model):
+    state = model.initial_state()
+    assert state.replace("elbow/q_r", 0.5).q["elbow"] == 0.5
+    body = next(name for names in state.names for name in names if state[name].size > 1)
+    with pytest.raises(ModelError, match=f"state/{body}: found shape"):
+        state.replace(body, 0.5)
+
+
 def test_velocities_of_joints_are_asked_of_the_model(model):
     """A state has no frames of joints, so it says who does."""
     with pytest.raises(ModelError, match=r"state\.v: found a state without its model, wanted model\.view\(state\)\.v"):

@@ -1,0 +1,46 @@
+"""Functions and arrays that users give, which may be traced: refused by name, with what was found and what wanted."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import show
+
+
+def require_arguments(path: str, function: Callable, names: str) -> None:
+    """Raises `ModelError` for a function that does not take these arguments; of some, nothing can be known."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*names.split(", "))
+    except TypeError:
+        raise ModelError(path, f"a function {signature}", f"a function ({names})") from None
+
+
+def called(path: str, function: Callable, *arguments: Any) -> Any:
+    """What a function gives. Raises `ModelError` for one that cannot be traced, such as one of numpy."""
+    try:
+        return function(*arguments)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        wanted = "one of jax.numpy, whose arguments need not be known"
+        raise ModelError(path, "a function that asks for known numbers, as those of numpy do", wanted) from error
+
+
+def real_array(path: str, value: Any, wanted: str) -> Array:
+    """An array of real numbers, known or traced. Raises `ModelError`."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise ModelError(path, show(value), wanted) from None
+    if array.dtype.kind not in "iuf":
+        raise ModelError(path, f"an array of {array.dtype}", wanted)
+    return array
