@@ -9,7 +9,7 @@ from jmbs.rigid_body.joints import Column, twist_of
 from jmbs.rigid_body.kinematics import TreeMotion
 from jmbs.rigid_body.paths import Paths
 from jmbs.rigid_body.topology import Links, Tree
-from jmbs.spatial import Symmetric, add, cross, dot, scale, subtract, symmetric_times, times, turned
+from jmbs.spatial import Matrix, Symmetric, Vector, add, cross, dot, scale, subtract, symmetric_times, times, turned
 
 
 def body_wrenches(links: Links, kin: TreeMotion) -> Column:
@@ -34,7 +34,12 @@ def less_loads(kin: TreeMotion, wrench: Column, loads: Float[Array, "bodies 6 *b
     if loads is None:
         return wrench
     (torque, force), R, (moment, push) = wrench, kin.bodies.rotation, twist_of(loads, _in_components(kin))
-    return subtract(torque, times(R, moment)), subtract(force, times(R, push))
+    return subtract(torque, _turned(R, moment)), subtract(force, _turned(R, push))
+
+
+def _turned(R: Matrix, a: Vector) -> Vector:
+    """`R a`; of arrays written out, since XLA (jax 0.10) fails on the transpose of a product under three batch axes."""
+    return times(R, a) if isinstance(R, tuple) else jnp.sum(R * a[..., None, :], axis=-1)
 
 
 def _in_components(kin: TreeMotion) -> bool:

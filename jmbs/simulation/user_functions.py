@@ -38,9 +38,11 @@ def called(path: str, function: Callable, *arguments: Any) -> Any:
 def real_array(path: str, value: Any, wanted: str) -> Array:
     """An array of real numbers, known or traced. Raises `ModelError`."""
     try:
-        array = jnp.asarray(value)
+        array = None if isinstance(value, str | bytes) else jnp.asarray(value)
     except (TypeError, ValueError):
-        raise ModelError(path, show(value), wanted) from None
+        array = None
+    if array is None:
+        raise ModelError(path, show(value), wanted)
     if array.dtype.kind not in "iuf":
         raise ModelError(path, f"an array of {array.dtype}", wanted)
     return array

@@ -90,9 +90,9 @@ def columns(m: Matrix) -> tuple[Vector, Vector, Vector]:
 
 
 def times(m: Matrix, a: Vector) -> Vector:
-    """`m a`; written out, since XLA (jax 0.10) fails on the transpose of a product under three batch axes."""
+    """`m a`."""
     if not isinstance(m, tuple):
-        return jnp.sum(m * a[..., None, :], axis=-1)
+        return _product("...ij,...j->...i", m, a)
     x, y, z = rows(m)
     return dot(x, a), dot(y, a), dot(z, a)
 
@@ -100,7 +100,7 @@ def times(m: Matrix, a: Vector) -> Vector:
 def transposed_times(m: Matrix, a: Vector) -> Vector:
     """`m^T a`."""
     if not isinstance(m, tuple):
-        return jnp.sum(m * a[..., None], axis=-2)
+        return _product("...ji,...j->...i", m, a)
     x, y, z = columns(m)
     return dot(x, a), dot(y, a), dot(z, a)
 
