@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +16,7 @@ from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
 from jmbs.identification.prediction import FitProgram, Member
-from jmbs.identification.problem import Counts, Experiment, FitProblem, shared_by
+from jmbs.identification.problem import Counts, Experiment, FitProblem, groups_of
 from jmbs.identification.problem_steps import with_steps
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import fixed_method
@@ -113,10 +112,8 @@ def outputs_of(study: Study, models: Mapping[str, Model]) -> dict[str, dict[str,
 
 def _most_samples(study: Study) -> dict[str, int]:
     """Samples of each recording, the most among those that share a program."""
-    kinds: dict[Any, list[Recording]] = {}
-    for recording in study.data:
-        kinds.setdefault(shared_by(study, recording), []).append(recording)
-    return {r.name: max(len(other.ts) for other in kind) for kind in kinds.values() for r in kind}
+    groups = groups_of(study, study.data)
+    return {r.name: max(len(other.ts) for other in group) for group in groups for r in group}
 
 
 def experiment_of(

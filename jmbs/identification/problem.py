@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -184,6 +184,10 @@ def _show_the_same(a: Experiment, b: Experiment) -> bool:
     return same_program and same_arrays and float(a.member.step) == float(b.member.step)
 
 
-def shared_by(study: Study, recording: Recording) -> Any:
-    """What recordings of one program have in common."""
-    return id(study.model if recording.model is None else recording.model), tuple(sorted(recording.channels))
+def groups_of(study: Study, recordings: Iterable[Recording]) -> list[list[Recording]]:
+    """The recordings in groups that share a program: of one model, with the same channels."""
+    groups: dict[Any, list[Recording]] = {}
+    for recording in recordings:
+        model = study.model if recording.model is None else recording.model
+        groups.setdefault((id(model), tuple(sorted(recording.channels))), []).append(recording)
+    return list(groups.values())

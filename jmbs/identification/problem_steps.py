@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.identification.interpolation import ORDER
-from jmbs.identification.problem import Experiment, FitProblem, shared_by
+from jmbs.identification.problem import Experiment, FitProblem, groups_of
 from jmbs.identification.steps import chosen_step, shortest_of
 
 CAPACITY = 4096
@@ -62,13 +61,10 @@ def shows_of(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> 
 
 def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
     """The problem with given steps, s, by recording, or a little shorter ones."""
-    kinds: dict[Any, list[Experiment]] = {}
     experiments = {e.recording.name: e for e in problem.experiments}
-    for name in steps:
-        kinds.setdefault(shared_by(problem.study, experiments[name].recording), []).append(experiments[name])
-    for kind in kinds.values():
-        knots = max(knots_of(e, steps[e.recording.name]) for e in kind)
-        experiments |= {e.recording.name: stepped(e, steps[e.recording.name], knots) for e in kind}
+    for group in groups_of(problem.study, [experiments[name].recording for name in steps]):
+        knots = max(knots_of(experiments[r.name], steps[r.name]) for r in group)
+        experiments |= {r.name: stepped(experiments[r.name], steps[r.name], knots) for r in group}
     return dataclasses.replace(problem, experiments=tuple(experiments.values()))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -123,13 +124,12 @@ class Model(eqx.Module):
             raise AssemblyError(f"initial: found {found}, wanted a state off it")
 
     def _refuse_no_length(self, state: State) -> None:
-        for element in self.layout.parts.elements:
-            if not float(state[element.length][0]) > 0:
-                found, wanted = (
-                    "two points at the same place, between which no line goes",
-                    "two places as the motion starts",
-                )
-                raise AssemblyError(f"elements/{element.name}: found {found}, wanted {wanted}")
+        elements = self.layout.parts.elements
+        lengths = jax.device_get([state[element.length][0] for element in elements])
+        for element, length in zip(elements, lengths, strict=True):
+            if not length > 0:
+                found = "two points at the same place, between which no line goes"
+                raise AssemblyError(f"elements/{element.name}: found {found}, wanted two places as the motion starts")
 
     def dynamics(self, t: Any, state: State, minimum_norm: bool = False) -> Rates:
         """Rates, efforts, multipliers and power at a state, by the reference semantics; pure."""

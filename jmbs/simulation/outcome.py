@@ -1,4 +1,4 @@
-"""From saved states and an account to a trajectory: what was seen, the books, and what became of the run."""
+"""From saved states and an account to a trajectory: what was seen, and the books."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jmbs.dae import ACCOUNT
-from jmbs.ephs import TableEffort, TableFlow, output_units
+from jmbs.ephs import output_units
 from jmbs.fusing import fused, fuses
-from jmbs.library.mechanics import SplineMotion
 from jmbs.linear import rank_tolerance
 from jmbs.simulation.by_name import ByName
 from jmbs.simulation.event_sample import entries_of_event, times_with
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
 from jmbs.simulation.instant import Instant
 from jmbs.simulation.misses import chosen_by_assembly
-from jmbs.simulation.model import ASSEMBLY_TOLERANCE, Model
+from jmbs.simulation.model import Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
 from jmbs.simulation.run_settings import Program, Values
+from jmbs.simulation.run_status import came_to_singularity, constraints_met, status_of
 from jmbs.simulation.state import Ending, InnerState, State, with_velocities
 from jmbs.simulation.status import Status, is_successful
 from jmbs.simulation.trajectory import Labels, Trajectory, continuous_quaternions
@@ -62,27 +61,20 @@ def trajectory_of(
     if slopes is not None:
         production = slopes[:, slopes.shape[1] - len(model.dae.plan.irreversible) :]
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
-    # A verdict has no derivative, and tracing one takes time.
     end_time, (y, _) = run.end
-    frozen = jax.tree.map(
+    # A status has no derivative, and tracing one takes time.
+    judged = jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
-        (formulation, state, first, jax.tree.map(lambda leaf: leaf[0], xs), y),
+        (formulation, state, first, (times[0], jax.tree.map(lambda leaf: leaf[0], xs)), (end_time, y)),
     )
-    consistent, kept = _consistent(times[0], end_time, program.constraints == "project", *frozen)
+    met = constraints_met(*judged, projects=program.constraints == "project")
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
-    singular = _singular(seen.pop("regularity"), formulation.dae.regularity(y)) if model.dae.has_domain else None
-    complete = jnp.all(finite) if event is None else jnp.all(finite) | (event.found & finite[event.row])
-    status = _status(run.result, complete, consistent, _beyond_tables(model, values.times), singular)
+    regularity = seen.pop("regularity") if model.dae.has_domain else None
+    singular = None if regularity is None else came_to_singularity(regularity, formulation.dae.regularity(y))
+    status = status_of(model, values, run, finite, met, singular)
     if event is not None:
-        ended = event.found & (status == Status.successful)
-        status = Status.where(ended, Status.ended_at_event, status)
-        times = jnp.where(ended & (jnp.arange(len(times)) > event.row), jnp.nan, times)
-    if kept is not None:
-        status = Status.where(is_successful(status) & ~kept, Status.constraints_violated, status)
-    if model.allowed is not None:
-        status = Status.where(model.allowed, status, Status.invalid_parameters)
-    if values.valid is not None:
-        status = Status.where(values.valid, status, Status.invalid_times)
+        after = jnp.arange(len(times)) > event.row
+        times = jnp.where((status == Status.ended_at_event) & after, jnp.nan, times)
     done = status == Status.successful if event is None else is_successful(status)
     failure_time = jnp.where(done, jnp.nan, end_time)
     books = _books(model, seen, account, values.before) if program.audit else dict.fromkeys(_BOOK_KEYS)
@@ -145,31 +137,6 @@ def _at_all(observed: Callable, *given: Any) -> tuple[dict[str, Any], Instant]:
     return seen, fused(lambda *args: observed(*args)[1], *start)
 
 
-def _consistent(
-    t: Array,
-    end_time: Array,
-    projects: bool,
-    formulation: AbsoluteFormulation | TreeFormulation,
-    state: State,
-    first: Instant,
-    y: Any,
-    end: Any,
-) -> tuple[Bool[Array, ""], Bool[Array, ""] | None]:
-    """Whether the first state `y` is the user's and meets the constraints, and whether the `end` of a run that projects
-    meets them, None without any."""
-    missed, most = formulation.inconsistency(t, y, state, first), 10 * ASSEMBLY_TOLERANCE[t.dtype.name]
-    if not formulation.is_constrained:
-        return missed <= most, None
-    if not projects:
-        return jnp.maximum(missed, formulation.residual(t, y)) <= most, None
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), (t, y), (end_time, end))
-    start, kept = jax.vmap(formulation.residual)(*both)
-    return jnp.maximum(missed, start) <= most, kept <= MOST_MISSED[t.dtype.name]
-
-
-MOST_MISSED = {"float64": 1e-3, "float32": 1e-2}
-"""By how much constraints may be missed at the end, m, rad, m/s or rad/s: projections leave what is of second order in
-the errors of steps."""
 _BOOK_KEYS = (
     *("kinetic", "potential", "total", "supplied", "dissipated", "entropy_produced"),
     *("exergy_destroyed", "first_law_residual", "projection_work"),
@@ -228,17 +195,6 @@ def _lightest(lengths: Float[Array, "T n"]) -> Float[Array, " T"]:
     return jnp.min(relative, axis=1, initial=1.0)
 
 
-NEAR_SINGULAR, APPROACHING = 0.02, 0.3
-"""A failed run that ends with less regularity than the first, or saved a state with less, has failed because of it; or,
-if a fixed step went beyond, one that saved a state with less than the second."""
-
-
-def _singular(saved: Float[Array, " T"], last: Float[Array, ""]) -> Array:
-    """Whether a failed run came to a singularity of the coordinates: from regularity at saved times and the end."""
-    least = jnp.min(saved, initial=1.0, where=jnp.isfinite(saved))
-    return (jnp.fmin(last, least) < NEAR_SINGULAR) | (jnp.isnan(last) & (least < APPROACHING))
-
-
 def _wide(mask: Array, leaf: Array) -> Array:
     return mask.reshape(mask.shape + (1,) * (leaf.ndim - 1))
 
@@ -247,30 +203,6 @@ def _with_continuous_signs(values: ByName, where: np.ndarray) -> ByName:
     """The same with quaternions of continuous sign; `where` (n, 4) they stand in the stacked array."""
     array = values.array.at[:, where].set(continuous_quaternions(values.array[:, where]))
     return ByName(array, values.entries)
-
-
-def _beyond_tables(model: Model, times) -> Array | None:
-    """Whether some tabulated drive ends before the run does, or starts after it; None without any."""
-    is_table = lambda leaf: isinstance(leaf, TableFlow | TableEffort | SplineMotion)  # noqa: E731
-    tables = [d for d in jax.tree.leaves(model.dae.drives, is_leaf=is_table) if is_table(d)]
-    slack = 1e-9 * (times[-1] - times[0])
-    short = [(d.times[0] > times[0] + slack) | (d.times[-1] < times[-1] - slack) for d in tables]
-    return jnp.any(jnp.stack(short)) if short else None
-
-
-def _status(result, finite: Array, consistent: Array, beyond_tables: Array | None, singular: Array | None) -> Status:
-    R = diffrax.RESULTS
-    status = Status.where(finite, Status.successful, Status.not_finite)
-    status = Status.where(result == R.max_steps_reached, Status.max_steps_reached, status)
-    status = Status.where(result == R.dt_min_reached, Status.step_too_small, status)
-    implicit = (result == R.nonlinear_max_steps_reached) | (result == R.nonlinear_divergence)
-    status = Status.where(implicit, Status.implicit_solve_failed, status)
-    status = Status.where(result == R.nonfinite, Status.not_finite, status)
-    for reason, of_failure in ((beyond_tables, Status.table_exceeded), (singular, Status.singular_coordinates)):
-        if reason is not None:
-            status = Status.where((status != Status.successful) & reason, of_failure, status)
-    bad_start = (status == Status.successful) & ~consistent
-    return Status.where(bad_start, Status.inconsistent_initial_state, status)
 
 
 @functools.cache

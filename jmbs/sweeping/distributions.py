@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 
 MOST_NUMBERS = 10**8
 """Held at once: the values of an axis, or the members of a Latin hypercube."""
+FINITE = "finite numbers"
 
 
 class AbstractDistribution(abc.ABC):
@@ -106,7 +107,7 @@ def _integer(u: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 def _range(kind: str, function: Callable[..., np.ndarray], given: Any) -> Quantiles:
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise ModelError(kind, show(given), "two numbers, lower and upper")
-    lower, upper = (_numbers(kind, entry) for entry in given)
+    lower, upper = (array(kind, entry, None, FINITE) for entry in given)
     if not np.all(lower < upper):
         raise ModelError(kind, show(given), "a lower number below the upper one")
     if kind == "log_uniform" and not np.all(lower > 0):
@@ -119,7 +120,7 @@ def _range(kind: str, function: Callable[..., np.ndarray], given: Any) -> Quanti
 def _spread(kind: str, function: Callable[..., np.ndarray], given: Any, centre: str) -> Quantiles:
     if not isinstance(given, Mapping) or set(given) != {centre, "std"}:
         raise ModelError(kind, show(given), f"a mapping with {centre} and std")
-    numbers = {f"{kind}/{key}": _numbers(f"{kind}/{key}", given[key]) for key in (centre, "std")}
+    numbers = {f"{kind}/{key}": array(f"{kind}/{key}", given[key], None, FINITE) for key in (centre, "std")}
     if not np.all(numbers[f"{kind}/std"] > 0):
         raise ModelError(f"{kind}/std", show(given["std"]), "a positive standard deviation")
     if centre == "median" and not np.all(numbers[f"{kind}/median"] > 0):
@@ -128,7 +129,7 @@ def _spread(kind: str, function: Callable[..., np.ndarray], given: Any, centre: 
 
 
 def _values(given: Any) -> Choices:
-    values = _numbers("values", given)
+    values = array("values", given, None, FINITE)
     if values.ndim == 0 or len(values) == 0:
         raise ModelError("values", show(given), "a list of values, one or more")
     return Choices(values)
@@ -147,12 +148,8 @@ def _spaced(kind: str, given: Any) -> Choices:
         raise ModelError(kind, show(given), "positive numbers")
     if count > MOST_NUMBERS:
         raise ModelError(kind, show(given), f"at most {MOST_NUMBERS:g} values")
-    array(kind, [first, last], None, "finite numbers")
+    array(kind, [first, last], None, FINITE)
     return Choices(np.linspace(first, last, count) if kind == "linspace" else np.geomspace(first, last, count))
-
-
-def _numbers(path: str, given: Any) -> np.ndarray:
-    return array(path, given, None, "finite numbers")
 
 
 SPACED: dict[str, Callable[[Any], Choices]] = {
