@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jmbs.library.mechanics import FoundJoint, place_along_joints, port_distances, solved_for
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
 from jmbs.simulation.initial_velocities import assembled_velocities
+from jmbs.simulation.lengths import slots_in_metres, typical_length, units_of_rows
 from jmbs.simulation.mechanics import component, gear_steps
-from jmbs.simulation.misses import Misses, unit_of_row
+from jmbs.simulation.misses import Misses, Sizes
 from jmbs.simulation.state import State, identity_state
 from jmbs.simulation.tree_assembly import assemble_from_joints, follows_from_joints, pose_of
 
@@ -40,6 +41,9 @@ DAMPING = 0.1
 """Levenberg's damping by the size of what is left to close, so that steps near singular places stay short."""
 BODIES_MOVE, GUESSES_MOVE = 30.0, 0.1
 """How readily bodies, and guessed joint coordinates, move beside joint coordinates of which nothing is said."""
+LENGTHS_MOVE = 8.0
+"""Typical lengths that a point moves as readily as a body turns by a radian; with less, loops of which one joint is
+guessed more often end at the branch that is farther from the guess."""
 POSE_WEIGHT = 1e-4
 """Weight of given body poses beside closures: where they contradict each other by rounding, the closures win."""
 
@@ -56,15 +60,16 @@ def assemble(model: Model, t: Array, differentiable: bool = True) -> tuple[State
     if follows_from_joints(model):
         state, misses = assemble_from_joints(model)
         return _replaced(state, _element_lengths(model, state.blocks)), misses
-    x, gap, position_misses = _solve_positions(model, t, _start(model, t), differentiable)
-    entries, rate_gap, rate_miss = assembled_velocities(model, t, x) if model.dae.kinematic else ({}, gap, {})
+    length = LENGTHS_MOVE * typical_length(model)
+    x, gap, position_misses = _solve_positions(model, t, _start(model, t), length, differentiable)
+    entries, rate_gap, rate_miss = assembled_velocities(model, t, x, length) if model.dae.kinematic else ({}, gap, {})
     entries |= _element_lengths(model, x)
     state = _replaced(State(x, tuple(b.junctions for b in model.dae.plan.blocks)), entries)
-    misses = _constraint_misses(model, gap, rate_gap)
+    sizes = _constraint_misses(model, gap, rate_gap)
     position_misses |= _state_misses(model, state)
     for path, units in (*position_misses.items(), *rate_miss.items()):
-        misses[path] = misses.get(path, {}) | {unit: _largest(values) for unit, values in units.items()}
-    return state, misses
+        sizes[path] = sizes.get(path, {}) | {unit: _largest(values) for unit, values in units.items()}
+    return state, Misses(sizes, length)
 
 
 def _replaced(state: State, entries: dict[str, Array]) -> State:
@@ -79,22 +84,16 @@ def _largest(values: Array) -> Array:
     return jnp.max(jnp.abs(values), initial=0.0)
 
 
-def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Misses:
+def _constraint_misses(model: Model, gap: Array, rate_gap: Array) -> Sizes:
     """Of joints, then of other constraint components by path, and of drives that prescribe a motion."""
     plan, parts = model.dae.plan, model.layout.parts
     names = {joint.constraint: f"joints/{joint.name}" for joint in parts.joints}
     names |= {motion.drive: f"joints/{motion.joint}/motion" for motion in parts.motions}
-    units = {joint.constraint: ["rad"] * 3 + ["m"] * 3 for joint in parts.joints}
-    for constraint in parts.constraints:
-        of_rows = list(map(unit_of_row, constraint.multipliers))
-        for path in constraint.components:
-            batch, member = plan.member_of[path]
-            units[path] = [of_rows.pop(0) for _ in plan.batches[batch].multipliers[member]]
     rows = {path: own for b in plan.batches for path, own in zip(b.paths, b.multipliers, strict=True) if own.size}
     rows |= {f"inputs/{port}": own for port, own in plan.driven_rows.items()}
-    misses: Misses = {}
+    units, misses = units_of_rows(model), Sizes()
     for path, own in rows.items():
-        of_rows = np.array(units.get(path, [""] * len(own)))
+        of_rows = units[own]
         entry = misses[names.get(path, path)] = {}
         for unit in dict.fromkeys(of_rows):
             entry[str(unit)] = _largest(gap[own[of_rows == unit]])
@@ -147,10 +146,10 @@ def _given_poses(model: Model, states: dict[str, Array]) -> dict[str, Array]:
     return poses
 
 
-def _position_misses(model: Model, x) -> dict[str, dict[str, Array]]:
+def _position_misses(model: Model, x) -> Sizes:
     """By how much given body poses, and given states that position-level constraints look at, are missed, by path."""
     state = State(x, tuple(b.junctions for b in model.dae.plan.blocks))
-    result: dict[str, dict[str, Array]] = {}
+    result: Sizes = {}
     for name, given in model.initial.get("bodies", {}).items():
         pose, missed = state[model.layout.body(name).pose], {}
         if "position" in given:
@@ -164,7 +163,7 @@ def _position_misses(model: Model, x) -> dict[str, dict[str, Array]]:
     return result | _state_misses(model, state, looked_at & model.initial.get("states", {}).keys())
 
 
-def _state_misses(model: Model, state: State, names: Iterable[str] | None = None) -> dict[str, dict[str, Array]]:
+def _state_misses(model: Model, state: State, names: Iterable[str] | None = None) -> Sizes:
     """By how much given states (and velocities, in blocks of momenta) had to move, by path; all, or those `names`."""
     given = model.initial.get("states", {})
     spaces = {name: b.space for b in model.dae.plan.blocks for name in b.junctions}
@@ -177,9 +176,12 @@ def _state_misses(model: Model, state: State, names: Iterable[str] | None = None
 
 
 def _solve_positions(
-    model: Model, t: Array, start: tuple[Array, ...], differentiable: bool
-) -> tuple[tuple[Array, ...], Array, dict[str, dict[str, Array]]]:
-    """Positions that meet closures and given poses, and by how much they miss either."""
+    model: Model, t: Array, start: tuple[Array, ...], length: Float[Array, ""], differentiable: bool
+) -> tuple[tuple[Array, ...], Array, Sizes]:
+    """Positions that meet closures and given poses, and by how much they miss either.
+
+    Rows and steps measure lengths by `length`, m.
+    """
     dae, plan = model.dae, model.dae.plan
     scale = _scales(model)
     slots = np.flatnonzero(scale)
@@ -188,12 +190,14 @@ def _solve_positions(
     wanted = jax.eval_shape(functools.partial(_position_misses, model), start)
     misses, structure = jax.tree.flatten(wanted)
     sizes = plan.n_rows, *(miss.shape[0] for miss in misses)
-    steps = jnp.asarray(np.diag(scale)[slots], model.dtype)
+    metres = slots_in_metres(model)[: plan.n_stored]
+    measures = jnp.where(metres, length, jnp.ones_like(length))
+    steps = jnp.asarray(np.diag(scale)[slots], model.dtype) * measures
+    weights = _weights(model, wanted, length)
     angles, tolerance = jnp.asarray(_angles(model), model.dtype), 10 * float(jnp.finfo(model.dtype).eps)
 
     def equations(x):
-        misses = jax.tree.leaves(_position_misses(model, x))
-        return jnp.concatenate([dae.closures(x, t=t), *(POSE_WEIGHT * miss for miss in misses)])
+        return weights * jnp.concatenate([dae.closures(x, t=t), *jax.tree.leaves(_position_misses(model, x))])
 
     def linearised(x):
         value, push = jax.linearize(equations, x)
@@ -209,7 +213,7 @@ def _solve_positions(
         step = -(inverse @ value) @ steps
         step = step * jnp.minimum(1.0, MAX_TURN / jnp.max(jnp.abs(step) * angles, initial=MAX_TURN))
         x = jax.tree.map(jax.lax.stop_gradient, moved(x, step, settled == SMOOTH_STEPS + 1))
-        small = (settled > 0) | (jnp.max(jnp.abs(step)) <= tolerance) | (count + 1 == MAX_STEPS)
+        small = (settled > 0) | (jnp.max(jnp.abs(step) / measures) <= tolerance) | (count + 1 == MAX_STEPS)
         return x, jax.lax.stop_gradient(value), count + 1, settled + small.astype(settled.dtype)
 
     frozen, nothing = jax.tree.map(jax.lax.stop_gradient, start), jnp.asarray(0)
@@ -225,8 +229,17 @@ def _solve_positions(
 
         again = _transport(model, start, frozen, x), value
         (x, value), _ = jax.lax.scan(smooth, again, jnp.arange(SMOOTH_STEPS + 1) == SMOOTH_STEPS)
-    gap, *misses = jnp.split(value, np.cumsum(sizes)[:-1])
-    return x, gap, jax.tree.unflatten(structure, [miss / POSE_WEIGHT for miss in misses])
+    gap, *misses = jnp.split(value / weights, np.cumsum(sizes)[:-1])
+    return x, gap, jax.tree.unflatten(structure, misses)
+
+
+def _weights(model: Model, misses: Sizes, length: Float[Array, ""]) -> Float[Array, " equations"]:
+    """Of closures and of given poses beside them, which measure lengths by `length`, m."""
+    entries = [(unit, miss.shape[0]) for path in sorted(misses) for unit, miss in sorted(misses[path].items())]
+    units = np.concatenate([units_of_rows(model), *(np.full(size, unit) for unit, size in entries)])
+    weights = np.full(len(units), POSE_WEIGHT)
+    weights[: model.dae.plan.n_rows] = 1.0
+    return jnp.asarray(weights, model.dtype) / jnp.where(units == "m", length, jnp.ones_like(length))
 
 
 def _scales(model: Model) -> np.ndarray:

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 
 from jmbs.lie import SE3, rotate_back
 from jmbs.linear import pseudo_inverse, rank_tolerance
+from jmbs.simulation.lengths import slots_in_metres, units_of_rows
 from jmbs.simulation.mechanics import component
-from jmbs.simulation.misses import Misses
+from jmbs.simulation.misses import Sizes
 from jmbs.simulation.state import State
 
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ class _Given(NamedTuple):
     value: Float[Array, " n"]
 
 
-def assembled_velocities(model: Model, t: Array, x) -> tuple[dict[str, Array], Float[Array, " rows"], Misses]:
+def assembled_velocities(
+    model: Model, t: Array, x, length: Float[Array, ""]
+) -> tuple[dict[str, Array], Float[Array, " rows"], Sizes]:
     """Velocities by junction name, what they leave of the rows, and by how much given ones are missed.
 
     Rows are met first, then drives and given joint rates, then other given velocities in the least-squares sense; among
     what that leaves free, joint rates, and velocities that none of them determine, are smallest. `x` holds velocities
-    in blocks of momenta.
+    in blocks of momenta. Rows and unknowns measure lengths by `length`, m.
     """
     dae, plan, dtype = model.dae, model.dae.plan, model.dtype
     unknowns = _unknowns(model)
@@ -63,18 +66,25 @@ def assembled_velocities(model: Model, t: Array, x) -> tuple[dict[str, Array], F
 
     hard, misses = _given_rates(model, t, x, unknowns)
     soft = _given_body_velocities(model, x, unknowns) + _given_state_velocities(model, unknowns)
-    matrix = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in hard)])
-    target = jnp.concatenate([-offset, *(given.value for given in hard)])
-    whole = jnp.concatenate([matrix, *(given.rows for given in soft)])
+    one = jnp.ones_like(length)
+    measures = jnp.where(slots_in_metres(model)[unknowns.slots], length, one)
+    of_given = np.concatenate([np.full(len(given.value), given.unit) for given in (*hard, *soft)] or [np.zeros(0, str)])
+    rows = one / jnp.where(np.concatenate([units_of_rows(model) == "m", of_given == "m/s"]), length, one)
+    whole = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in (*hard, *soft))])
+    whole = rows[:, None] * whole * measures
+    target = rows * jnp.concatenate([-offset, *(given.value for given in (*hard, *soft))])
     inverse = pseudo_inverse(whole)
-    w = inverse @ jnp.concatenate([target, *(given.value for given in soft)])
+    w = inverse @ target
     w = _least_rates(w, whole, inverse, unknowns.rates)
-    if matrix.shape[0]:
-        weights = np.ones(matrix.shape[0])
+    n = plan.n_rows + sum(len(given.value) for given in hard)
+    if n:
+        matrix, target = whole[:n], target[:n]
+        weights = np.ones(n)
         weights[plan.n_rows :] = GIVES_WAY
         weights[[row for rows in plan.driven_rows.values() for row in rows]] = GIVES_WAY
         weights = jnp.asarray(weights, dtype)
         w = w + pseudo_inverse(weights[:, None] * matrix) @ (weights * (target - matrix @ w))
+    w = measures * w
     for given in (*hard, *soft):
         misses.setdefault(given.path, {})[given.unit] = given.rows @ w - given.value
     entries = {}
@@ -100,10 +110,10 @@ def _stored(slots: np.ndarray, plan) -> np.ndarray:
     return slots[slots < plan.n_stored]
 
 
-def _given_rates(model: Model, t: Array, x, unknowns: _Unknowns) -> tuple[list[_Given], Misses]:
+def _given_rates(model: Model, t: Array, x, unknowns: _Unknowns) -> tuple[list[_Given], Sizes]:
     """Given joint rates, and by how much those that are prescribed already are missed."""
     dae, plan, given = model.dae, model.dae.plan, []
-    misses: Misses = {}
+    misses: Sizes = {}
     for name, values in model.initial.get("joints", {}).items():
         joint = model.layout.joint(name)
         slots, path = plan.slots[joint.rates], f"initial/joints/{name}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jmbs.errors import AssemblyError
 
@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from jmbs.simulation.mechanics import MechanicalLayout
     from jmbs.simulation.model import Model
 
-Misses = dict[str, dict[str, Array]]
-"""By path of what is missed, the largest miss of each unit; "" where the unit is not known."""
+Sizes = dict[str, dict[str, Array]]
+"""By path of what is missed, the miss of each unit; "" where the unit is not known."""
+
+
+class Misses(NamedTuple):
+    """By how much an assembly misses what was asked for: the largest of each path and unit; and the `length`, m, beside
+    which lengths are small or large."""
+
+    sizes: Sizes
+    length: Float[Array, ""]
+
 
 SHOWN = 4
 """How many misses, and how many values that would have to give way, a message names."""
@@ -26,9 +35,10 @@ def unit_of_row(multiplier: str) -> str:
 
 
 def refuse_misses(model: Model, misses: Misses, tolerance: float) -> None:
-    """Raises `AssemblyError` where something is missed by more than the tolerance."""
-    sizes = [(float(size), unit, path) for path, units in misses.items() for unit, size in units.items()]
-    missed = sorted((entry for entry in sizes if not entry[0] <= tolerance), key=_order)
+    """Raises `AssemblyError` where something is missed by more than the tolerance, times `length` for lengths."""
+    most = {unit: tolerance * float(misses.length) for unit in ("m", "m/s")}
+    sizes = [(float(size), unit, path) for path, units in misses.sizes.items() for unit, size in units.items()]
+    missed = sorted((entry for entry in sizes if not entry[0] <= most.get(entry[1], tolerance)), key=_order)
     if not missed:
         return
     size, unit, path = missed[0]

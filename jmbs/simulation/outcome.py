@@ -21,6 +21,7 @@ from jmbs.simulation.by_name import ByName
 from jmbs.simulation.event_sample import entries_of_event, times_with
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation
 from jmbs.simulation.instant import Instant
+from jmbs.simulation.lengths import typical_length
 from jmbs.simulation.misses import chosen_by_assembly
 from jmbs.simulation.model import Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
@@ -67,7 +68,8 @@ def trajectory_of(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
         (formulation, state, first, (times[0], jax.tree.map(lambda leaf: leaf[0], xs)), (end_time, y)),
     )
-    met = constraints_met(*judged, projects=program.constraints == "project")
+    projects, length = program.constraints == "project", functools.partial(typical_length, model)
+    met = constraints_met(*judged, projects=projects, length=length)
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))
     regularity = seen.pop("regularity") if model.dae.has_domain else None
     singular = None if regularity is None else came_to_singularity(regularity, formulation.dae.regularity(y))

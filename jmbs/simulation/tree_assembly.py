@@ -81,9 +81,10 @@ def assemble_from_joints(model: Model) -> tuple[State, Misses]:
         for block, rates in layout.rotors.held(y[-1][0]).items():
             x[block] = rates
     units = {entry.name: unit_of_row(entry.multipliers[0]) for entry in model.layout.parts.constraints}
-    misses = {gear: {units[gear]: gap} for gear, gap in gaps.items()}
+    sizes = {gear: {units[gear]: gap} for gear, gap in gaps.items()}
     for gear, gap in rate_gaps.items():
-        misses[gear][f"{units[gear]}/s"] = gap
+        sizes[gear][f"{units[gear]}/s"] = gap
+    misses = Misses(sizes, jnp.ones((), model.dtype))
     return State(tuple(x), tuple(b.junctions for b in model.dae.plan.blocks)), misses
 
 
