@@ -18,6 +18,7 @@ from jmbs.identification.places import Place, place_of
 from jmbs.identification.prediction import FitProgram, Member
 from jmbs.identification.problem import Counts, Experiment, FitProblem, groups_of
 from jmbs.identification.problem_steps import with_steps
+from jmbs.identification.quantities import expression_of
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import fixed_method
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study
@@ -30,6 +31,7 @@ from jmbs.simulation import Model
 def pose(study: Study) -> FitProblem:
     """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
     _refuse_recordings(study)
+    _refuse_gains(study)
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
@@ -42,6 +44,7 @@ def pose(study: Study) -> FitProblem:
         model, named, n = ready[recording.name], outputs[recording.name], most[recording.name]
         experiments.append(experiment_of(study, recording, model, named, unknowns, ties, n, noise))
     problem = FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
+    _refuse_ties(problem)
     return with_steps(problem, unknowns.first)
 
 
@@ -61,6 +64,20 @@ def _refuse_recordings(study: Study) -> None:
         raise ModelError("recordings", f"{len(names)} recordings, none to be fitted", "one of role train at least")
     for recording in study.data:
         refuse_recording(recording)
+
+
+def _refuse_gains(study: Study) -> None:
+    for name, sensor in study.sensors.items():
+        gain = sensor.gain.start if isinstance(sensor.gain, Parameter) else sensor.gain
+        if gain is not None and not (np.isfinite(gain) and gain != 0):
+            raise ModelError(f"sensors/{name}/gain", f"{gain:g}", "a finite number other than zero")
+
+
+def _refuse_ties(problem: FitProblem) -> None:
+    for path, expression in problem.ties.items():
+        value, _ = expression_of(problem, problem.unknowns.first, expression)
+        if not np.isfinite(value):
+            raise ModelError(f"ties/{path}", f"{value:g} at the start", "a finite number")
 
 
 def refuse_recording(recording: Recording) -> None:

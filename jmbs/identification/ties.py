@@ -26,6 +26,9 @@ def expressions_of(study: Study, unknowns: Unknowns) -> tuple[dict[str, Expressi
         for name, expression in found[section].items():
             _refuse_names(models, f"{section}/{name}", expression, own)
     ties = found["ties"]
+    taken = {*ties, *(name for block in unknowns.blocks for name in block.names)}
+    if doubled := taken & found["derived"].keys():
+        raise ModelError(f"derived/{min(doubled)}", "the name of an unknown or tied value", "a name of its own")
     return {path: ties[path] for path in in_order({p: e.names for p, e in ties.items()})}, found["derived"]
 
 

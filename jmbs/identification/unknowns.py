@@ -231,8 +231,8 @@ def _unknown(
     lower, upper = _bounds(path, parameter, transform)
     scale = _scale(place, len(start)) if kind == "initial" else None
     entries = ("",) if len(start) == 1 else tuple(f"[{i}]" for i in range(len(start)))
-    unit = unit_of(model, place)
-    return Unknown(path, entries, kind, unit, place, transform, start, lower, upper, parameter.prior, scale, name)
+    unit, prior = unit_of(model, place), _prior(f"parameters/{path}", parameter, transform)
+    return Unknown(path, entries, kind, unit, place, transform, start, lower, upper, prior, scale, name)
 
 
 def _model_with(model: Model, models: Mapping[str, Model], path: str) -> Model:
@@ -331,8 +331,24 @@ def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Paramet
     else:
         transform = LinearTransform(jnp.asarray(start), jnp.asarray(scale))
     lower, upper = _bounds(path, parameter, transform)
-    unit = {"gain": "1", "delay": "s"}.get(key, "")
-    return Unknown(path, ("",), "sensor", unit, None, transform, start, lower, upper, parameter.prior, scale, recording)
+    unit, prior = {"gain": "1", "delay": "s"}.get(key, ""), _prior(path, parameter, transform)
+    return Unknown(path, ("",), "sensor", unit, None, transform, start, lower, upper, prior, scale, recording)
+
+
+def _prior(path: str, parameter: Parameter, transform: Transform) -> Prior | None:
+    """Its prior. Raises `ModelError` for numbers that are none of a prior, and for a logarithm of what may be zero."""
+    prior, where = parameter.prior, f"{path}/prior"
+    if prior is None:
+        return None
+    if not 0 < prior.std < np.inf:
+        raise ModelError(f"{where}/std", f"{prior.std:g}", "a finite positive number")
+    if not np.isfinite(prior.mean) or (prior.log and prior.mean <= 0):
+        raise ModelError(f"{where}/mean", f"{prior.mean:g}", f"a finite {'positive ' * prior.log}number")
+    low = None if parameter.bounds is None else parameter.bounds[0]
+    if prior.log and not isinstance(transform, LogTransform) and not (low is not None and low > 0):
+        wanted = "what stays above zero: transform: log, or a lower bound above zero; or a prior without log"
+        raise ModelError(f"{where}/log", "a logarithm of what may be zero or less", wanted)
+    return prior
 
 
 def _not_ahead(path: str, parameter: Parameter) -> Parameter:

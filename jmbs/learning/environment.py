@@ -12,6 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jmbs.errors import ModelError
@@ -100,7 +101,12 @@ class ModelEnvironment(eqx.Module):
         self.failure_reward = float(failure_reward)
 
     def reset(self, key: Array) -> Episode:
-        """The start of an episode, which the key decides."""
+        """The start of an episode, which the key decides. Raises `ModelError` for what is no key."""
+        dtype = getattr(key, "dtype", None)
+        is_key = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ()
+        if not (is_key or (dtype == np.uint32 and key.shape == (2,))):
+            found = repr(key) if dtype is None else f"an array {dtype} of shape {key.shape}"
+            raise ModelError("key", found, "one key, such as jax.random.key(0)")
         own, later = jax.random.split(key)
         return Episode(self._first(own), jnp.zeros((), jnp.int32), later)
 

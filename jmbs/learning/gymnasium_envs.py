@@ -33,8 +33,8 @@ class GymnasiumEnv(gymnasium.Env):
         self._episode: Episode | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Starts an episode: of a seed always the same one, else the one that follows."""
-        del options
+        """Starts an episode: of a seed always the same one, else the one that follows. Takes no options."""
+        _refuse_options(options)
         super().reset(seed=seed)
         if seed is None and self._episode is not None:
             key = self._episode.key
@@ -73,8 +73,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._episode: Episode | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Starts all episodes: of a seed always the same ones."""
-        del options
+        """Starts all episodes: of a seed always the same ones. Takes no options."""
+        _refuse_options(options)
         super().reset(seed=seed)
         if seed is None and self._episode is not None:
             keys = self._episode.key
@@ -87,6 +87,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     def step(self, actions: Any):
         """See `gymnasium.vector.VectorEnv.step`."""
         actions = jnp.asarray(actions, self.environment.model.dtype)
+        if actions.shape != self.action_space.shape:
+            raise ModelError("actions", f"shape {actions.shape}", f"{self.action_space.shape}, one of each environment")
         self._episode, *seen, info = self._step(self.environment, _begun_yet(self), actions)
         observation, reward, terminated, truncated, final, steps, failed = jax.tree.map(
             _numbers, (*seen, info["final_observation"], info["steps"], info["failed"])
@@ -107,6 +109,11 @@ def _begun(environment: ModelEnvironment, key: Array) -> tuple[Episode, Array]:
     """An episode and what is observed at its start."""
     episode = environment.reset(key)
     return episode, environment.observe(episode)
+
+
+def _refuse_options(options: dict[str, Any] | None) -> None:
+    if options:
+        raise ModelError("reset/options", ", ".join(map(str, options)), "none; seeds decide how episodes start")
 
 
 def _begun_yet(env: GymnasiumEnv | GymnasiumVectorEnv) -> Episode:

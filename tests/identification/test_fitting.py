@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import jmbs.identification
 import jmbs.io
 from jmbs.errors import ModelError
 from jmbs.identification import Check, Estimator, Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification.posing import pose
 
 TS = np.linspace(0.0, 1.0, 5)
 RECORDING = Recording("driven", TS, {"rail/q": np.zeros(5)})
@@ -82,3 +85,36 @@ def test_refusals(seen, arguments, more, words):
     with pytest.raises(ModelError, match=words):
         jmbs.fit(*arguments, **more)
     assert not seen
+
+
+MASS = {"cart/mass": Parameter()}
+MISTAKES = {
+    "logarithm of a negative mean": (
+        {"cart/mass": Parameter(prior=Prior(-0.5, 1.0, log=True))},
+        {},
+        "prior/mean: .*-0.5",
+    ),
+    "no deviation": ({"cart/mass": Parameter(prior=Prior(0.5, 0.0))}, {}, "parameters/cart/mass/prior/std: found 0"),
+    "logarithm of what may be zero": (
+        MASS,
+        {"sensors": {"rail/q": Sensor("rail/q", bias=Parameter(prior=Prior(0.1, 1.0, log=True)))}},
+        "sensors/rail/q/bias/prior/log: found a logarithm of what may be zero",
+    ),
+    "gain of zero": (MASS, {"sensors": {"rail/q": Sensor("rail/q", gain=0.0)}}, "sensors/rail/q/gain: found 0, wanted"),
+    "tie that is no number": (
+        MASS,
+        {"ties": {"rail/friction/viscous": "log(-1) * cart/mass"}},
+        "ties/rail/f.*nan at the",
+    ),
+    "derived value of a taken name": (
+        MASS,
+        {"derived": {"cart/mass": "2 * cart/mass"}},
+        "derived/cart/mass: found the name",
+    ),
+}
+
+
+@pytest.mark.parametrize("parameters, more, words", MISTAKES.values(), ids=MISTAKES)
+def test_what_cannot_be_posed_is_named(parameters, more, words):
+    with pytest.raises(ModelError, match=words):
+        pose(dataclasses.replace(STUDY, parameters=parameters, **more))

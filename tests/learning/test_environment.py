@@ -168,6 +168,9 @@ def test_refusals_while_it_runs():
         jax.eval_shape(environment(terminated=lambda view: view.q["hinge"][0]).step, episode, jnp.zeros(1))
     with pytest.raises(jmbs.ModelError, match="start: .* below initial/"):
         environment(start=lambda key: {"rod/mass": 1.0}).reset(jax.random.key(0))
+    for seed in (0, jnp.zeros(2), jax.random.split(jax.random.key(0), 3)):
+        with pytest.raises(jmbs.ModelError, match="key: found .*, wanted one key"):
+            ENV.reset(seed)
     with pytest.raises(jmbs.ModelError, match="model: found a Mechanism"):
         ModelEnvironment(jmbs.Mechanism("m"), actions={}, observation=observation, reward=reward, dt=0.1)
 

@@ -72,6 +72,10 @@ def test_refusals(monkeypatch):
         learning.GymnasiumEnv(ENV).step(np.zeros(1))
     with pytest.raises(jmbs.ModelError, match="observation: found a dict"):
         learning.GymnasiumEnv(environment(observation=lambda view: {"angle": jnp.sin(view.q["hinge"])}))
+    with pytest.raises(jmbs.ModelError, match="reset/options: found reset_mask, wanted none"):
+        learning.GymnasiumVectorEnv(ENV, 2).reset(options={"reset_mask": [True, False]})
+    with pytest.raises(jmbs.ModelError, match=r"actions: found shape \(3, 1\), wanted \(2, 1\)"):
+        learning.GymnasiumVectorEnv(ENV, 2).step(np.zeros((3, 1)))
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(jmbs.ModelError, match=r"no package gymnasium, wanted it installed: pip install 'jmbs\[rl\]'"):
         _ = learning.GymnasiumEnv
