@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
+LENGTHS_MOVE = 8.0
+"""Typical lengths: with less, loops of which one joint is guessed more often end at the branch that is farther from the
+guess."""
+
+
 def typical_length(model: Model) -> Float[Array, ""]:
     """The farthest that a joint's frame lies from the middle of a moving body that it binds, m; one metre where all of
     them lie there. Without derivative."""
@@ -31,6 +36,11 @@ def typical_length(model: Model) -> Float[Array, ""]:
         return jnp.ones((), model.dtype)
     squares = jnp.sum(jax.lax.stop_gradient(jnp.concatenate(found)) ** 2, axis=1)
     return jnp.where(jnp.max(squares) > 0, jnp.sqrt(jnp.max(squares)), 1.0).astype(model.dtype)
+
+
+def assembly_length(model: Model) -> Float[Array, ""]:
+    """What assembly measures lengths by, m: what a point moves as readily as a body turns by a radian."""
+    return LENGTHS_MOVE * typical_length(model)
 
 
 def slots_in_metres(model: Model) -> Bool[np.ndarray, " slots"]:
