@@ -17,7 +17,7 @@ from jax.interpreters import batching, mlir
 from jaxtyping import Array, Float, Int
 
 from jmbs.arrays import batch_size, types_of_values
-from jmbs.jaxext import is_off
+from jmbs.jaxext import is_off, kept_rule
 
 UNSHARED = 200_000
 """Calls of fewer floating-point operations are not shared."""
@@ -51,18 +51,22 @@ def lu_solve(factors: Float[Array, "... n n"], order: Int[Array, "... n"], rhs: 
     return _call(_lu_solve, factors, ordered)[0][..., 0]
 
 
-@jax.custom_jvp
 def svd(matrix: Float[Array, "... m n"]) -> tuple[Array, Array, Array]:
     """`U (..., m, k)`, singular values `(..., k)`, descending, and `V^T (..., k, n)`; k is the lesser of m and n.
 
     Differentiable; vectors of a value that repeats, or vanishes, are taken not to change among themselves.
     """
-    u, s, vt = _call(_svd, matrix)
+    u, s, vt = kept_rule(lambda matrix: tuple(_call(_svd, matrix)), _svd_rule, _svd_shapes(matrix))(matrix)
     return u, s, vt
 
 
-@svd.defjvp
-def _svd_jvp(primals: tuple, tangents: tuple):
+def _svd_shapes(matrix: Array) -> tuple[jax.ShapeDtypeStruct, ...]:
+    *batch, m, n = matrix.shape
+    k = min(m, n)
+    return tuple(jax.ShapeDtypeStruct((*batch, *shape), matrix.dtype) for shape in ((m, k), (k,), (k, n)))
+
+
+def _svd_rule(primals: tuple, tangents: tuple):
     """J. Townsend, "Differentiating the singular value decomposition" (2016)."""
     (dA,) = tangents
     u, s, vt = svd(*primals)
@@ -80,16 +84,15 @@ def _inverse_or_zero(x: Array) -> Array:
     return jnp.where(x == 0, x, 1 / jnp.where(x == 0, jnp.ones_like(x), x))
 
 
-@jax.custom_jvp
 def singular_values(matrix: Float[Array, "... m n"]) -> Float[Array, "... k"]:
     """In descending order; differentiable."""
-    return svd(matrix)[1]
+    (values,) = kept_rule(lambda matrix: (svd(matrix)[1],), _singular_values_rule, _svd_shapes(matrix)[1:2])(matrix)
+    return values
 
 
-@singular_values.defjvp
-def _singular_values_jvp(primals: tuple, tangents: tuple):
+def _singular_values_rule(primals: tuple, tangents: tuple):
     u, s, vt = svd(*primals)
-    return s, jnp.sum(u * (tangents[0] @ jnp.swapaxes(vt, -1, -2)), axis=-2)
+    return (s,), (jnp.sum(u * (tangents[0] @ jnp.swapaxes(vt, -1, -2)), axis=-2),)
 
 
 def orthogonal_basis(matrix: Float[Array, "... m n"]) -> Float[Array, "... m m"]:

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.jaxext import kept_rule
 from jmbs.linear.lapack import singular_values, svd
 
 
-@jax.custom_jvp
 def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
     """The Moore-Penrose inverse: applied to a vector, the least-squares solution of least norm.
 
@@ -17,10 +17,16 @@ def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
     rank (Golub and Pereyra 1973), finite also where singular values repeat or vanish; it is written with this same
     function, so that higher derivatives follow.
     """
+    value = jax.ShapeDtypeStruct(matrix.shape[::-1], matrix.dtype)
+    (inverse,) = kept_rule(_inverse, _rule, (value,))(matrix)
+    return inverse
+
+
+def _inverse(matrix: Float[Array, "m n"]) -> tuple[Float[Array, "n m"]]:
     u, s, vt = svd(matrix)
     keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
     inverse = jnp.where(keep, 1.0 / jnp.where(keep, s, jnp.ones_like(s)), jnp.zeros_like(s))
-    return (vt.T * inverse) @ u.T
+    return ((vt.T * inverse) @ u.T,)
 
 
 def damped_inverse(matrix: Float[Array, "m n"], damping: Float[Array, ""]) -> Float[Array, "n m"]:
@@ -39,14 +45,13 @@ def rank_tolerance(dtype) -> float:
     return float(jnp.finfo(dtype).eps ** 0.65)
 
 
-@pseudo_inverse.defjvp
-def _pseudo_inverse_jvp(primals, tangents):
+def _rule(primals, tangents):
     (matrix,), (dot,) = primals, tangents
     P = pseudo_inverse(matrix)
     m, n = matrix.shape
     left = jnp.eye(m, dtype=P.dtype) - matrix @ P
     right = jnp.eye(n, dtype=P.dtype) - P @ matrix
-    return P, -P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P
+    return (P,), (-P @ dot @ P + P @ P.T @ dot.T @ left + right @ dot.T @ P.T @ P,)
 
 
 def row_lengths(rows: Float[Array, "m n"]) -> Float[Array, " m"]:
