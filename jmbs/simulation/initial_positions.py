@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 from jmbs.jaxext import any_member
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
-from jmbs.simulation.lengths import slots_in_metres, units_of_rows
+from jmbs.simulation.lengths import measures, slots_in_metres, units_of_rows
 from jmbs.simulation.misses import Sizes
 from jmbs.simulation.state import State
 
@@ -82,14 +82,14 @@ def initial_positions(
     if not scale.any() or not plan.closures:
         return start, model.dae.closures(start, t=t), _position_misses(model, start)
     still, time, from_here = _without_derivatives((model, t, start))
-    system = _equations(still, time, from_here, length, scale)
-    x, value = _found(still, system, from_here)
+    frozen = _equations(still, time, from_here, length, scale)
+    x, value = _found(still, frozen, from_here)
     if differentiable:
         system = _equations(model, t, start, length, scale)
-        x, value = _polished(model, system, start, _transport(model, start, from_here, x))
+        x, value = _polished(model, system, frozen, start, _transport(model, start, from_here, x))
     misses, structure = jax.tree.flatten(jax.eval_shape(functools.partial(_position_misses, model), start))
     sizes = plan.n_rows, *(miss.shape[0] for miss in misses)
-    gap, *misses = jnp.split(value / system.weights, np.cumsum(sizes)[:-1])
+    gap, *misses = jnp.split(value / frozen.weights, np.cumsum(sizes)[:-1])
     return x, gap, jax.tree.unflatten(structure, misses)
 
 
@@ -97,10 +97,10 @@ def _equations(model: Model, t: Array, start: Positions, length: Float[Array, ""
     """**Arguments:** `scale` (slots,): how readily they move."""
     dae, slots = model.dae, np.flatnonzero(scale)
     weights = _weights(model, jax.eval_shape(functools.partial(_position_misses, model), start), length)
-    measures = jnp.where(slots_in_metres(model)[: len(scale)], length, jnp.ones_like(length))
-    steps = jnp.asarray(np.diag(scale)[slots], model.dtype) * measures
+    by_slot = measures(slots_in_metres(model)[: len(scale)], length)
+    steps = jnp.asarray(np.diag(scale)[slots], model.dtype) * by_slot
     counted = _counted(model)[slots]
-    units = jnp.asarray(np.where(counted, 1.0 / scale[slots], 0.0), model.dtype) / measures[slots]
+    units = jnp.asarray(np.where(counted, 1.0 / scale[slots], 0.0), model.dtype) / by_slot[slots]
 
     def values(x):
         return weights * jnp.concatenate([dae.closures(x, t=t), *jax.tree.leaves(_position_misses(model, x))])
@@ -110,13 +110,14 @@ def _equations(model: Model, t: Array, start: Positions, length: Float[Array, ""
         return value, jax.vmap(lambda step: push(dae.lift(x, step)), out_axes=1)(steps)
 
     def asked(x, multiplier):
-        _, pull = jax.vjp(lambda step: values(dae.retract(x, step)), jnp.zeros_like(measures))
-        return steps @ pull(multiplier)[0]
+        _, pull = jax.vjp(values, x)
+        _, lowered = jax.vjp(lambda step: dae.lift(x, step), jnp.zeros_like(by_slot))
+        return steps @ lowered(*pull(multiplier))[0]
 
     def moved_from(start, x):
         return units * _displacement(model, start, x, slots[counted])[slots]
 
-    return _Equations(linearised, asked, moved_from, weights, steps, measures)
+    return _Equations(linearised, asked, moved_from, weights, steps, by_slot)
 
 
 def _without_derivatives(tree: Any) -> Any:
@@ -177,16 +178,21 @@ def _rate(carry: _Carry, rest: Float[Array, " n"]) -> Float[Array, ""]:
     return jnp.where(known, jnp.clip(right, 0.1, 4.0), 1.0)
 
 
-def _polished(model: Model, system: _Equations, start: Positions, x: Positions) -> tuple[Positions, Array]:
-    """The same after Newton's steps, with derivatives: each makes those of one more order right."""
+def _polished(
+    model: Model, system: _Equations, frozen: _Equations, start: Positions, x: Positions
+) -> tuple[Positions, Array]:
+    """The same after Newton's steps, with derivatives: each makes those of one more order right.
+
+    **Arguments:** `frozen`: the equations without derivatives.
+    """
 
     def smooth(carry, last):
         x, _ = carry
         value, matrix = system.linearised(x)
         inverse, c = pseudo_inverse(matrix), system.moved_from(start, x)
         back, rest = -inverse @ value, system.least_motion(matrix, inverse, c)
-        frozen = _without_derivatives((start, x, matrix, inverse, c))
-        free, bend, inverse_of_free = _free_directions(model, system, *frozen)
+        here = _without_derivatives((start, x, matrix, inverse, c))
+        free, bend, inverse_of_free = _free_directions(model, frozen, *here)
         along = -inverse_of_free @ (free @ (rest + bend @ back))
         after = model.dae.retract(x, (back + free @ along) @ system.steps)
         return (jax.tree.map(lambda a, b: jnp.where(last, a, b), x, after), value), None
@@ -202,17 +208,16 @@ def _free_directions(
     multiplier, one = inverse.T @ c, jnp.eye(len(c), dtype=c.dtype)
     free = one - inverse @ matrix
 
-    def stationarity(coordinates: Float[Array, " n"]) -> Float[Array, " n"]:
-        near = model.dae.retract(x, coordinates @ system.steps)
-        return system.moved_from(start, near) - system.asked(near, multiplier)
+    def stationarity(x: Positions) -> Float[Array, " n"]:
+        return system.moved_from(start, x) - system.asked(x, multiplier)
 
     def directions() -> tuple[Array, Array, Array]:
-        bend = jax.jacfwd(stationarity)(jnp.zeros_like(c))
+        along = lambda step: jax.jvp(stationarity, (x,), (model.dae.lift(x, step),))[1]  # noqa: E731
+        bend = jax.vmap(along, out_axes=1)(system.steps)
         return free, bend, pseudo_inverse(free @ bend @ free + one - free)
 
     some = any_member(jnp.trace(free) > 0.5)
-    found = jax.lax.cond(some, directions, lambda: (jnp.zeros_like(free),) * 3)
-    return _without_derivatives(found)
+    return jax.lax.cond(some, directions, lambda: (jnp.zeros_like(free),) * 3)
 
 
 def _displacement(model: Model, start: Positions, x: Positions, counted: np.ndarray) -> Float[Array, " slots"]:
@@ -247,7 +252,7 @@ def _weights(model: Model, misses: Sizes, length: Float[Array, ""]) -> Float[Arr
     units = np.concatenate([units_of_rows(model), *(np.full(size, unit) for unit, size in entries)])
     weights = np.full(len(units), POSE_WEIGHT)
     weights[: model.dae.plan.n_rows] = 1.0
-    return jnp.asarray(weights, model.dtype) / jnp.where(units == "m", length, jnp.ones_like(length))
+    return jnp.asarray(weights, model.dtype) / measures(units == "m", length)
 
 
 def _scales(model: Model) -> np.ndarray:

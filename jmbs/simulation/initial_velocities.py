@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from jmbs.lie import SE3, rotate_back
 from jmbs.linear import pseudo_inverse, rank_tolerance
-from jmbs.simulation.lengths import slots_in_metres, units_of_rows
+from jmbs.simulation.lengths import measures, slots_in_metres, units_of_rows
 from jmbs.simulation.mechanics import component
 from jmbs.simulation.misses import Sizes
 from jmbs.simulation.state import State
@@ -66,13 +66,12 @@ def assembled_velocities(
 
     hard, misses = _given_rates(model, t, x, unknowns)
     soft = _given_body_velocities(model, x, unknowns) + _given_state_velocities(model, unknowns)
-    one = jnp.ones_like(length)
-    measures = jnp.where(slots_in_metres(model)[unknowns.slots], length, one)
-    of_given = np.concatenate([np.full(len(given.value), given.unit) for given in (*hard, *soft)] or [np.zeros(0, str)])
-    rows = one / jnp.where(np.concatenate([units_of_rows(model) == "m", of_given == "m/s"]), length, one)
     whole = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in (*hard, *soft))])
-    whole = rows[:, None] * whole * measures
-    target = rows * jnp.concatenate([-offset, *(given.value for given in (*hard, *soft))])
+    target = jnp.concatenate([-offset, *(given.value for given in (*hard, *soft))])
+    of_given = [given.unit == "m/s" for given in (*hard, *soft) for _ in range(len(given.value))]
+    by_row = measures(np.concatenate([units_of_rows(model) == "m", np.array(of_given, bool)]), length)
+    by_column = measures(slots_in_metres(model)[unknowns.slots], length)
+    whole, target = whole * (by_column / by_row[:, None]), target / by_row
     inverse = pseudo_inverse(whole)
     w = inverse @ target
     w = _least_rates(w, whole, inverse, unknowns.rates)
@@ -84,7 +83,7 @@ def assembled_velocities(
         weights[[row for rows in plan.driven_rows.values() for row in rows]] = GIVES_WAY
         weights = jnp.asarray(weights, dtype)
         w = w + pseudo_inverse(weights[:, None] * matrix) @ (weights * (target - matrix @ w))
-    w = measures * w
+    w = by_column * w
     for given in (*hard, *soft):
         misses.setdefault(given.path, {})[given.unit] = given.rows @ w - given.value
     entries = {}

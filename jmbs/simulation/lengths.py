@@ -31,16 +31,21 @@ def typical_length(model: Model) -> Float[Array, ""]:
             if body != "ground":
                 batch, member = plan.member_of[offset]
                 members[batch].append(member)
-    found = [entries_at(model.dae.components[batch].position, np.array(own)) for batch, own in members.items()]
-    if not found:
+    if not members:
         return jnp.ones((), model.dtype)
+    found = [entries_at(model.dae.components[batch].position, np.array(own)) for batch, own in members.items()]
     squares = jnp.sum(jax.lax.stop_gradient(jnp.concatenate(found)) ** 2, axis=1)
     return jnp.where(jnp.max(squares) > 0, jnp.sqrt(jnp.max(squares)), 1.0).astype(model.dtype)
 
 
 def assembly_length(model: Model) -> Float[Array, ""]:
     """What assembly measures lengths by, m: what a point moves as readily as a body turns by a radian."""
-    return LENGTHS_MOVE * typical_length(model)
+    return LENGTHS_MOVE * typical_length(model) if model.layout.parts.joints else jnp.ones((), model.dtype)
+
+
+def measures(in_metres: np.ndarray, length: Float[Array, ""]) -> Float[Array, " n"]:
+    """Of each entry what it is measured by: those `in_metres` by the `length`, m, the others by one."""
+    return jnp.where(in_metres, length, jnp.ones_like(length))
 
 
 def slots_in_metres(model: Model) -> Bool[np.ndarray, " slots"]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.linear import lapack
+from jmbs.linear import lapack, pseudo_inverse
 
 MANY = 700
 """More than one call takes of matrices as large as below."""
@@ -103,6 +103,22 @@ def test_second_derivatives():
     ours = lambda x: weights @ jnp.sin(lapack.singular_values(moved(x)))  # noqa: E731
     theirs = lambda x: weights @ jnp.sin(jnp.sqrt(jnp.linalg.eigvalsh(moved(x) @ moved(x).T)[::-1]))  # noqa: E731
     _close(jax.hessian(ours)(jnp.zeros(2)), jax.hessian(theirs)(jnp.zeros(2)))
+
+
+@pytest.mark.parametrize("function", [pseudo_inverse, lambda x: lapack.svd(x)[1], lapack.singular_values])
+def test_second_derivatives_in_loops(function):
+    """JAX would drop the rules there."""
+    matrix = _random(3, 4)
+
+    def rolled(scale):
+        return jax.lax.scan(
+            lambda sum, x: (sum + jnp.sum(function(x * matrix) ** 2), None), 0.0, jnp.stack([scale, scale**2])
+        )[0]
+
+    def written_out(scale):
+        return sum(jnp.sum(function(x * matrix) ** 2) for x in (scale, scale**2))
+
+    np.testing.assert_allclose(*(jax.hessian(f)(jnp.asarray(1.3)) for f in (rolled, written_out)), rtol=1e-12)
 
 
 def test_derivatives_of_singular_vectors():

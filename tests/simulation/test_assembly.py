@@ -226,3 +226,73 @@ def test_an_element_without_length_is_named():
     made.add_spring_damper("spring", "ground", "bob", stiffness=3.0)
     with pytest.raises(AssemblyError, match="elements/spring: found two points at the same place"):
         made.compile().initial_state()
+
+
+# -- what assembly chooses --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [jax.jacfwd, pytest.param(jax.jacrev, marks=pytest.mark.slow)])
+def test_free_coordinates_of_a_gear_move_least(mode):
+    """By `(s, t) = c (offset - r) / |c|^2`, whose derivative by the coefficients `c` is known."""
+    mechanism = Mechanism("train")
+    for name in "abc":
+        mechanism.add_body(name, mass=1.0, inertia=[0.1, 0.1, 0.1])
+    for joint, body in zip("rst", "abc", strict=True):
+        mechanism.add_joint(joint, "revolute", "ground", body, axis=(0, 1, 0))
+    mechanism.add_constraint("gear", "gear", joints={"r": 1.0, "s": 2.0, "t": -0.5}, offset=0.1)
+    mechanism.set_initial(joints={"r": {"q": [0.5]}})
+    model = mechanism.compile()
+
+    def found(c):
+        state = model.with_parameters({"gear/coefficients": c}).initial_state()
+        return jnp.stack([state[model.layout.joint(name).coordinates][0] for name in "st"])
+
+    def wanted(c):
+        return c[1:] * (0.1 - 0.5 * c[0]) / (c[1:] @ c[1:])
+
+    both = quick_jit(lambda c: (found(c), mode(found)(c)))
+    for one, other in zip(
+        both(jnp.array([1.0, 2.0, -0.5])),
+        (f(jnp.array([1.0, 2.0, -0.5])) for f in (wanted, jax.jacfwd(wanted))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_loop_of_guesses_moves_least_with_exact_derivatives_of_two_orders():
+    """Against differences; a crank a little farther on moves more."""
+    guesses = {"A": -1.0, "B": 1.2, "C": 1.0}
+    model = four_bar(**{name: jmbs.guess([value]) for name, value in guesses.items()}).compile()
+
+    def angles(given):
+        changed = {
+            "D/parent_frame/position": jnp.stack([given[0], given[0] * 0, given[0] * 0]),
+            "initial/A/guess": given[1:],
+        }
+        state = model.with_parameters(changed).initial_state()
+        return jnp.stack([state[model.layout.joint(name).coordinates][0] for name in "ABCD"])
+
+    def seen(given):
+        found = angles(given)
+        return found[0] + 2.0 * found[3] ** 2
+
+    at, h = jnp.array([0.5, -1.0]), 1e-5
+    value, slope = (quick_jit(jax.vmap(function)) for function in (seen, jax.grad(seen)))
+    around = at + h * jnp.concatenate([jnp.eye(2), -jnp.eye(2)])
+    difference = lambda values: (values[:2] - values[2:]) / (2 * h)  # noqa: E731
+    np.testing.assert_allclose(slope(at[None])[0], difference(value(around)), rtol=1e-7)
+    np.testing.assert_allclose(quick_jit(jax.hessian(seen))(at), difference(slope(around)), rtol=1e-6, atol=1e-8)
+
+    def motion(given):
+        moved = given - jnp.array([*guesses.values(), 0.0])
+        return jnp.sum((moved / jnp.array([0.1, 0.1, 0.1, 1.0])) ** 2)
+
+    q = quick_jit(angles)(at)
+    for step in (-0.01, 0.01):
+        held = four_bar(
+            A=[float(q[0]) + step], **{name: jmbs.guess([float(q[i])]) for i, name in enumerate("ABCD") if i}
+        )
+        other, state = assembled(held)
+        near = jnp.array([state[other.layout.joint(name).coordinates][0] for name in "ABCD"])
+        assert np.max(np.abs(near - q)) < 0.1 and motion(near) > motion(q)
