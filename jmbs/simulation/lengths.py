@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 LENGTHS_MOVE = 8.0
-"""Typical lengths: with less, loops of which one joint is guessed more often end at the branch that is farther from the
-guess."""
+"""Typical lengths: with less, loops of which one joint is guessed end at the branch that is farther from the guess more
+often (`docs/decisions/runs.md`)."""
 
 
 def typical_length(model: Model) -> Float[Array, ""]:
