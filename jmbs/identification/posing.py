@@ -68,9 +68,8 @@ def _refuse_recordings(study: Study) -> None:
 
 def _refuse_gains(study: Study) -> None:
     for name, sensor in study.sensors.items():
-        gain = sensor.gain.start if isinstance(sensor.gain, Parameter) else sensor.gain
-        if gain is not None and not (np.isfinite(gain) and gain != 0):
-            raise ModelError(f"sensors/{name}/gain", f"{gain:g}", "a finite number other than zero")
+        if not isinstance(sensor.gain, Parameter) and not (np.isfinite(sensor.gain) and sensor.gain != 0):
+            raise ModelError(f"sensors/{name}/gain", f"{sensor.gain:g}", "a finite number other than zero")
 
 
 def _refuse_ties(problem: FitProblem) -> None:

@@ -104,7 +104,7 @@ class ModelEnvironment(eqx.Module):
         """The start of an episode, which the key decides. Raises `ModelError` for what is no key."""
         dtype = getattr(key, "dtype", None)
         is_key = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and key.shape == ()
-        if not (is_key or (dtype == np.uint32 and key.shape == (2,))):
+        if not (is_key or (dtype == np.uint32 and key.shape == jax.random.key_data(jax.random.key(0)).shape)):
             found = repr(key) if dtype is None else f"an array {dtype} of shape {key.shape}"
             raise ModelError("key", found, "one key, such as jax.random.key(0)")
         own, later = jax.random.split(key)

@@ -56,8 +56,12 @@ def svd(matrix: Float[Array, "... m n"]) -> tuple[Array, Array, Array]:
 
     Differentiable; vectors of a value that repeats, or vanishes, are taken not to change among themselves.
     """
-    u, s, vt = kept_rule(lambda matrix: tuple(_call(_svd, matrix)), _svd_rule, _svd_shapes(matrix))(matrix)
+    u, s, vt = kept_rule(_svd_of, _svd_rule, _svd_shapes(matrix))(matrix)
     return u, s, vt
+
+
+def _svd_of(matrix: Array) -> tuple[Array, ...]:
+    return tuple(_call(_svd, matrix))
 
 
 def _svd_shapes(matrix: Array) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -86,8 +90,12 @@ def _inverse_or_zero(x: Array) -> Array:
 
 def singular_values(matrix: Float[Array, "... m n"]) -> Float[Array, "... k"]:
     """In descending order; differentiable."""
-    (values,) = kept_rule(lambda matrix: (svd(matrix)[1],), _singular_values_rule, _svd_shapes(matrix)[1:2])(matrix)
+    (values,) = kept_rule(_singular_values_of, _singular_values_rule, _svd_shapes(matrix)[1:2])(matrix)
     return values
+
+
+def _singular_values_of(matrix: Array) -> tuple[Array]:
+    return (svd(matrix)[1],)
 
 
 def _singular_values_rule(primals: tuple, tangents: tuple):

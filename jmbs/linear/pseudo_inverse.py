@@ -29,15 +29,19 @@ def _inverse(matrix: Float[Array, "m n"]) -> tuple[Float[Array, "n m"]]:
     return ((vt.T * inverse) @ u.T,)
 
 
-def damped_inverse(matrix: Float[Array, "m n"], damping: Float[Array, ""]) -> Float[Array, "n m"]:
-    """The inverse whose product `x` with a vector `b` makes `|matrix x - b|^2 + damping^2 |x|^2` least (Levenberg).
+def damped_inverse(
+    matrix: Float[Array, "m n"], damping: Float[Array, ""]
+) -> tuple[Float[Array, "n m"], Float[Array, "n n"]]:
+    """The inverse whose product `x` with a vector `b` makes `|matrix x - b|^2 + damping^2 |x|^2` least (Levenberg); and
+    the projector onto vectors of which the matrix makes nothing.
 
     Singular values that count as zero for `pseudo_inverse` do so here. No derivative: for iterations.
     """
     u, s, vt = svd(matrix)
     keep = s > rank_tolerance(s.dtype) * jnp.max(s, initial=0.0)
     inverse = jnp.where(keep, s, jnp.zeros_like(s)) / jnp.where(keep, s**2 + damping**2, jnp.ones_like(s))
-    return (vt.T * inverse) @ u.T
+    rows = jnp.where(keep[:, None], vt, jnp.zeros_like(vt))
+    return (vt.T * inverse) @ u.T, jnp.eye(matrix.shape[1], dtype=matrix.dtype) - rows.T @ rows
 
 
 def rank_tolerance(dtype) -> float:

@@ -1,4 +1,5 @@
-"""Initial positions: where joints and free bodies are nearest to their start, of all that meet every closure.
+"""Initial positions: where joints and free bodies have moved least from their start, near by, of all that meet every
+closure. Motions are weighed by how readily each part moves.
 
 With coordinates `c` by which joints, and bodies that no joint leads to, have moved from the start, and closures and
 given poses `e` with derivative `M` by all coordinates, positions solve
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 100
 NEARER_STEPS = 30
-"""How many steps bring joints nearer to their start where closing took all of the others."""
+"""Steps towards the start beyond those that close."""
+NEAR = 1e-3
+"""What the iteration leaves of the motion, beside all of it, where it has come to its end and Newton's steps go on."""
 SMOOTH_STEPS = 2
 MAX_TURN = 0.3
 """Largest angle, rad, of one step of assembly: larger ones jump to other branches, or wind."""
@@ -65,10 +68,6 @@ class _Equations(NamedTuple):
     weights: Float[Array, " m"]
     steps: Float[Array, "n slots"]
     measures: Float[Array, " slots"]
-
-    def least_motion(self, matrix: Array, inverse: Array, c: Float[Array, " n"]) -> Float[Array, " n"]:
-        """What of the motion the equations do not ask for."""
-        return c - matrix.T @ (inverse.T @ c)
 
 
 def initial_positions(
@@ -129,7 +128,7 @@ CLOSING, NEARING = 0, 1
 
 
 class _Carry(NamedTuple):
-    """`pull`: the last step that brought the start nearer; `rest`: what it was taken for."""
+    """`pull`: the last step towards the start; `rest`: what it was taken for."""
 
     x: Positions
     value: Array
@@ -146,22 +145,22 @@ def _found(model: Model, system: _Equations, start: Positions) -> tuple[Position
 
     def iterate(carry: _Carry) -> _Carry:
         value, matrix = system.linearised(carry.x)
-        inverse = damped_inverse(matrix, DAMPING * jnp.sqrt(jnp.sum(value**2)))
+        inverse, free = damped_inverse(matrix, DAMPING * jnp.sqrt(jnp.sum(value**2)))
         back, c = inverse @ value, system.moved_from(start, carry.x)
-        rest = system.least_motion(matrix, inverse, c)
+        rest = free @ c
         near = jnp.max(jnp.abs(rest)) <= 1e3 * eps * jnp.maximum(1.0, jnp.max(jnp.abs(c)))
         pull = jnp.where((carry.phase == NEARING) & ~near, _rate(carry, rest) * rest, 0.0)
         step = -(back + pull) @ steps
-        step = step * jnp.minimum(1.0, MAX_TURN / jnp.max(jnp.abs(step) * angles, initial=MAX_TURN))
+        share = jnp.minimum(1.0, MAX_TURN / jnp.max(jnp.abs(step) * angles, initial=MAX_TURN))
         nearer = jax.tree.map(
             lambda a, b: jnp.where(carry.phase == NEARING + SMOOTH_STEPS + 1, a, b),
             carry.x,
-            _unwound(model, start, model.dae.retract(carry.x, step)),
+            _unwound(model, start, model.dae.retract(carry.x, share * step)),
         )
         closed = (jnp.max(jnp.abs(back @ steps) / system.measures) <= 10 * eps) | (carry.count + 1 == MAX_STEPS)
         ends = near | (carry.count + 1 == MAX_STEPS + NEARER_STEPS)
         ready = jnp.where(carry.phase == CLOSING, closed, (carry.phase > NEARING) | ends)
-        return _Carry(nearer, value, carry.count + 1, carry.phase + ready.astype(carry.phase.dtype), pull, rest)
+        return _Carry(nearer, value, carry.count + 1, carry.phase + ready.astype(carry.phase.dtype), share * pull, rest)
 
     nothing, still = jnp.asarray(0), jnp.zeros(len(steps), model.dtype)
     first = _Carry(start, jnp.zeros_like(system.weights), nothing, nothing, still, still)
@@ -190,10 +189,13 @@ def _polished(
         x, _ = carry
         value, matrix = system.linearised(x)
         inverse, c = pseudo_inverse(matrix), system.moved_from(start, x)
-        back, rest = -inverse @ value, system.least_motion(matrix, inverse, c)
+        back, asked = -inverse @ value, matrix.T @ (inverse.T @ c)
         here = _without_derivatives((start, x, matrix, inverse, c))
         free, bend, inverse_of_free = _free_directions(model, frozen, *here)
-        along = -inverse_of_free @ (free @ (rest + bend @ back))
+        # Of what is asked for nothing is free: only its derivatives count, and its rounding does not.
+        rest = free @ (c - (asked - jax.lax.stop_gradient(asked)))
+        along = -inverse_of_free @ (rest + free @ (bend @ back))
+        along = jnp.where(jnp.max(jnp.abs(rest)) < NEAR * jnp.maximum(1.0, jnp.max(jnp.abs(c))), along, 0.0)
         after = model.dae.retract(x, (back + free @ along) @ system.steps)
         return (jax.tree.map(lambda a, b: jnp.where(last, a, b), x, after), value), None
 
@@ -206,7 +208,7 @@ def _free_directions(
     """The projector onto what the equations leave free, the derivative of `c - M^T lambda` at constant `lambda`, and
     the inverse of that among what is free; zero where nothing is free. Without derivatives."""
     multiplier, one = inverse.T @ c, jnp.eye(len(c), dtype=c.dtype)
-    free = one - inverse @ matrix
+    _, free = damped_inverse(matrix, jnp.zeros_like(c[0]))
 
     def stationarity(x: Positions) -> Float[Array, " n"]:
         return system.moved_from(start, x) - system.asked(x, multiplier)
@@ -248,11 +250,15 @@ def _counted(model: Model) -> np.ndarray:
 
 def _weights(model: Model, misses: Sizes, length: Float[Array, ""]) -> Float[Array, " equations"]:
     """Of closures and of given poses beside them, which measure lengths by `length`, m."""
-    entries = [(unit, miss.shape[0]) for path in sorted(misses) for unit, miss in sorted(misses[path].items())]
-    units = np.concatenate([units_of_rows(model), *(np.full(size, unit) for unit, size in entries)])
-    weights = np.full(len(units), POSE_WEIGHT)
+    in_metres, slots, by_slot = [units_of_rows(model) == "m"], model.dae.plan.slots, slots_in_metres(model)
+    for path in sorted(misses):
+        for unit, miss in sorted(misses[path].items()):
+            of_state = unit == "m" if unit else by_slot[slots[path.removeprefix("initial/states/")]]
+            in_metres.append(np.broadcast_to(of_state, miss.shape))
+    whole = np.concatenate(in_metres)
+    weights = np.full(len(whole), POSE_WEIGHT)
     weights[: model.dae.plan.n_rows] = 1.0
-    return jnp.asarray(weights, model.dtype) / measures(units == "m", length)
+    return jnp.asarray(weights, model.dtype) / measures(whole, length)
 
 
 def _scales(model: Model) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,12 +40,14 @@ class _Unknowns(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """A given velocity: `rows` over the unknowns and the `value` that they shall have, in `unit`."""
+    """A given velocity: `rows` over the unknowns and the `value` that they shall have, in `unit`; which of them are
+    `in_metres` a second."""
 
     path: str
     unit: str
     rows: Float[Array, "n columns"]
     value: Float[Array, " n"]
+    in_metres: Any
 
 
 def assembled_velocities(
@@ -68,9 +70,10 @@ def assembled_velocities(
     soft = _given_body_velocities(model, x, unknowns) + _given_state_velocities(model, unknowns)
     whole = jnp.concatenate([C[:, unknowns.slots], *(given.rows for given in (*hard, *soft))])
     target = jnp.concatenate([-offset, *(given.value for given in (*hard, *soft))])
-    of_given = [given.unit == "m/s" for given in (*hard, *soft) for _ in range(len(given.value))]
-    by_row = measures(np.concatenate([units_of_rows(model) == "m", np.array(of_given, bool)]), length)
-    by_column = measures(slots_in_metres(model)[unknowns.slots], length)
+    by_slot = slots_in_metres(model)
+    of_given = [np.broadcast_to(given.in_metres, given.value.shape) for given in (*hard, *soft)]
+    by_row = measures(np.concatenate([units_of_rows(model) == "m", *of_given]), length)
+    by_column = measures(by_slot[unknowns.slots], length)
     whole, target = whole * (by_column / by_row[:, None]), target / by_row
     inverse = pseudo_inverse(whole)
     w = inverse @ target
@@ -120,7 +123,9 @@ def _given_rates(model: Model, t: Array, x, unknowns: _Unknowns) -> tuple[list[_
         for unit in dict.fromkeys(joint.names.v_units) if "v" in values else ():
             own = units == unit
             if slots[0] in unknowns.column:
-                given.append(_Given(path, unit, unknowns.select(slots[own], model.dtype), values["v"][own]))
+                given.append(
+                    _Given(path, unit, unknowns.select(slots[own], model.dtype), values["v"][own], unit == "m/s")
+                )
             else:
                 misses.setdefault(path, {})[unit] = values["v"][own] - dae.efforts(t, x)[slots[own]]
     return given, misses
@@ -130,8 +135,15 @@ def _given_state_velocities(model: Model, unknowns: _Unknowns) -> list[_Given]:
     """Given states in blocks of momenta."""
     plan = model.dae.plan
     velocities = {name for b in plan.blocks if b.from_effort for name in b.junctions}
+    metres, select = slots_in_metres(model), unknowns.select
     return [
-        _Given(f"initial/states/{name}", "", unknowns.select(plan.slots[name], model.dtype), values["value"])
+        _Given(
+            f"initial/states/{name}",
+            "",
+            select(plan.slots[name], model.dtype),
+            values["value"],
+            metres[plan.slots[name]],
+        )
         for name, values in model.initial.get("states", {}).items()
         if name in velocities
     ]
@@ -147,10 +159,10 @@ def _given_body_velocities(model: Model, x, unknowns: _Unknowns) -> list[_Given]
         if body.inclusion is not None:
             rows = component(dae, body.inclusion).ratio({}) @ rows
         if "angular_velocity" in given:
-            result.append(_Given(path, "rad/s", rows[:3], given["angular_velocity"]))
+            result.append(_Given(path, "rad/s", rows[:3], given["angular_velocity"], False))
         if "velocity" in given:
             turned = rotate_back(state[body.pose][:, :3], given["velocity"])
-            result.append(_Given(path, "m/s", rows[3:], turned if body.group == SE3 else given["velocity"]))
+            result.append(_Given(path, "m/s", rows[3:], turned if body.group == SE3 else given["velocity"], True))
     return result
 
 

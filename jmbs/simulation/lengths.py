@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jmbs.simulation.model import Model
 
 
-LENGTHS_MOVE = 8.0
+LENGTHS_MOVE = 4.0
 """Typical lengths: with less, loops of which one joint is guessed end at the branch that is farther from the guess more
 often (`docs/decisions/runs.md`)."""
 

@@ -21,8 +21,10 @@ from jmbs.simulation.status import Status, is_successful
 from jmbs.solvers import Run
 
 MOST_MISSED = {"float64": 1e-3, "float32": 1e-2}
-"""By how much constraints may be missed at the end, m, rad, m/s or rad/s, of a mechanism up to a metre: projections
-leave what is of second order in the errors of steps."""
+"""By how much constraints may be missed at the end, m, rad, m/s or rad/s: projections leave what is of second order in
+the errors of steps."""
+ROUNDED = 100.0
+"""Roundings of a mechanism's typical length that constraints may be missed by anyway."""
 NEAR_SINGULAR, APPROACHING = 0.02, 0.3
 """A failed run that ends with less regularity than the first, or saved a state with less, has failed because of it; or,
 if a fixed step went beyond, one that saved a state with less than the second."""
@@ -49,19 +51,20 @@ def constraints_met(
     """What a run from a `state` meets; its end is looked at if the run `projects`.
 
     **Arguments:** `first`: the first instant; `start`, `end`: time, s, and state there; `length`: the typical one, m,
-    of the mechanism: larger ones than a metre are missed by more.
+    of the mechanism, whose rounding is no miss.
     """
     missed = formulation.inconsistency(*start, state, first)
     precision = missed.dtype.name
     most = 10 * ASSEMBLY_TOLERANCE[precision]
     if not formulation.is_constrained:
         return Met(missed <= most, None)
-    size = jnp.maximum(length(), 1.0)
+    rounding = ROUNDED * jnp.finfo(missed.dtype).eps * length()
     if not projects:
-        return Met(jnp.maximum(missed, formulation.residual(*start)) <= most * size, None)
+        return Met(jnp.maximum(missed, formulation.residual(*start)) <= jnp.maximum(most, rounding), None)
     both = jax.tree.map(lambda *leaves: jnp.stack(leaves), start, end)
     at_start, at_end = jax.vmap(formulation.residual)(*both)
-    return Met(jnp.maximum(missed, at_start) <= most * size, at_end <= MOST_MISSED[precision] * size)
+    starts = jnp.maximum(missed, at_start) <= jnp.maximum(most, rounding)
+    return Met(starts, at_end <= jnp.maximum(MOST_MISSED[precision], rounding))
 
 
 def came_to_singularity(saved: Float[Array, " T"], last: Float[Array, ""]) -> Bool[Array, ""]:
