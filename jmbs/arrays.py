@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +44,11 @@ def resolve_dtype(precision: str | np.dtype | type | None) -> np.dtype:
             'jax.config.update("jax_enable_x64", True) before the first array, or JAX_ENABLE_X64=1 in the environment',
         )
     return FLOAT_DTYPES[name]
+
+
+def without_derivatives(tree: PyTree) -> PyTree:
+    """The same values, which change with nothing; leaves that are no floating arrays are as they were."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
 
 def changing_zero(source: PyTree, dtype: np.dtype) -> Float[Array, ""]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from jmbs.identification.estimates import ChannelFit
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.noise import deviations_of
 from jmbs.identification.problem import Experiment, FitProblem
-from jmbs.identification.unknowns import samples
 
 
 def channels_beside(

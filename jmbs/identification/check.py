@@ -16,6 +16,7 @@ from jmbs.identification.estimates import ChannelFit, InvisibleDirection
 from jmbs.identification.estimation import evaluations_expected, rows_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.jump_findings import jump_findings
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.posing import pose
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.problem_steps import shows_of
@@ -24,7 +25,7 @@ from jmbs.identification.start_findings import findings_at_start
 from jmbs.identification.steps import is_coarse
 from jmbs.identification.study import Channel, Study
 from jmbs.identification.trust import estimates_of, has_errors, invisible_directions, sensitivity_of
-from jmbs.identification.unknowns import coordinate_names, samples, starts_of, unknowns_of
+from jmbs.identification.unknowns import coordinate_names, starts_of, unknowns_of
 from jmbs.jaxext import compile_clock
 
 TANGENT, GRADIENT = 0.6, 5.0

@@ -24,6 +24,7 @@ from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
 from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.noise import noise_given
 from jmbs.identification.posing import pose
 from jmbs.identification.position import Position, Progress, iterations_before
@@ -44,7 +45,6 @@ from jmbs.identification.trust import (
     robust_sensitivity,
     with_robust_errors,
 )
-from jmbs.identification.unknowns import samples
 from jmbs.jaxext import compile_clock
 
 SETTLED = 1e-3

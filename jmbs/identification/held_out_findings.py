@@ -9,11 +9,11 @@ import numpy as np
 
 from jmbs.identification.estimates import ChannelFit
 from jmbs.identification.findings import Finding
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.prediction import FitProgram
 from jmbs.identification.predictions import shown_with_errors
 from jmbs.identification.problem import Experiment
 from jmbs.identification.solution import Solution
-from jmbs.identification.unknowns import samples
 
 NOISES, ERRORS = 1.5, 3.0
 """How many times the noise a root mean square may be, and how many standard deviations of the prediction beside it:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from jmbs.errors import ModelError
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.study import Channel, Recording, Study
-from jmbs.identification.unknowns import samples
 
 _THIRD = np.array([1.0, -3.0, 3.0, -1.0])
 

@@ -10,6 +10,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.expressions import Expression
 from jmbs.identification.interpolation import ORDER
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.motion_problem import along_motion, driven, is_by_motion, require_motion_output
 from jmbs.identification.noise import deviation_of, noise_of
 from jmbs.identification.output_names import OutputName, parse_output
@@ -23,7 +24,7 @@ from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import fixed_method
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study
 from jmbs.identification.ties import expressions_of
-from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, samples, unknowns_of
+from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, unknowns_of
 from jmbs.library.mechanics import nearest
 from jmbs.simulation import Model
 

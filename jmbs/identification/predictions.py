@@ -11,6 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.held_out import held_out_local, window_rows
 from jmbs.identification.least_squares import visible_directions
+from jmbs.identification.measured_starts import samples
 from jmbs.identification.motion import MotionProgram
 from jmbs.identification.motion_problem import driven, is_by_motion
 from jmbs.identification.noise import deviations_of
@@ -22,7 +23,7 @@ from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.solution import Solution
 from jmbs.identification.steps import chosen_step
 from jmbs.identification.study import Parameter, Recording, Study
-from jmbs.identification.unknowns import Unknowns, samples, unknowns_of
+from jmbs.identification.unknowns import Unknowns, unknowns_of
 from jmbs.simulation import Model
 
 

@@ -19,7 +19,8 @@ from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import SENSOR_KEYS, Parameter, models_of
 from jmbs.identification.transforms import LogTransform
 from jmbs.identification.transforms import jacobian as transform_jacobian
-from jmbs.identification.unknowns import Unknown, by_name, default_transform, parts, values_of
+from jmbs.identification.unknown_transforms import default_transform
+from jmbs.identification.unknowns import Unknown, by_name, parts, values_of
 from jmbs.library.mechanics import nearest
 from jmbs.simulation import Model
 

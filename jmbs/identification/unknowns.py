@@ -12,35 +12,15 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.identification.least_squares import LONGEST_STEP
+from jmbs.identification.measured_starts import measured_start
 from jmbs.identification.parameter_paths import has_parameter, parse_parameter, require_start, taken_already
-from jmbs.identification.places import INERTIAL, Place, place_of, unit_of, value_at
+from jmbs.identification.places import Place, place_of, unit_of, value_at
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Prior, Recording, Sensor, Study
-from jmbs.identification.transforms import (
-    InertiaTransform,
-    LinearTransform,
-    LogTransform,
-    PseudoInertiaTransform,
-    RotationTransform,
-    Transform,
-    inertia_bounds,
-)
-from jmbs.library.mechanics import WEIGHTS
-from jmbs.simulation import Model, parameter_value
+from jmbs.identification.transforms import LinearTransform, LogTransform, Transform
+from jmbs.identification.unknown_transforms import coordinate_bounds, initial_scale, log_transform, transform_of
+from jmbs.simulation import Model
 
-POSITIVE = (
-    *("positive number", "positive numbers", "non-negative number", "non-negative numbers"),
-    *("damping", "stiffness", "armature"),
-)
-"""Rules of parameters whose values are never negative: these get the logarithm, but for matrices."""
-UNIT_SCALES = {
-    **{"q": 0.1, "guess": 0.1, "v": 1.0},
-    **{"position": 0.1, "quaternion": 0.1, "velocity": 1.0, "angular_velocity": 1.0},
-}
-"""What initial values are counted in, in their unit, where singular values are judged."""
 SENSOR_SCALES = {"gain": 1.0, "bias": 1e-3, "delay": 1e-3}
-TRANSFORMS = ("log", "linear", "pseudo_inertia", "rotation")
-MEASURED_SAMPLES = 12
-"""A start rate is the slope of so many first samples of an angle, where no sensor measures it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,9 +207,9 @@ def _unknown(
     value = value_at(model, place)
     size = int(np.prod(parse_parameter((model,), path).shape, dtype=int))
     start = _start(path, parameter, value, size, study, recording, place)
-    transform = _transform(model, path, place, parameter, start)
-    lower, upper = _bounds(path, parameter, transform)
-    scale = _scale(place, len(start)) if kind == "initial" else None
+    transform = transform_of(model, path, place, parameter, start)
+    lower, upper = coordinate_bounds(path, parameter, transform)
+    scale = initial_scale(place, len(start)) if kind == "initial" else None
     entries = ("",) if len(start) == 1 else tuple(f"[{i}]" for i in range(len(start)))
     unit, prior = unit_of(model, place), _prior(f"parameters/{path}", parameter, transform)
     return Unknown(path, entries, kind, unit, place, transform, start, lower, upper, prior, scale, name)
@@ -253,8 +233,7 @@ def _start(
         if parameter.start != "measured" or recording is None or not path.startswith("initial/"):
             wanted = "numbers, or measured for an initial value of a joint per recording"
             raise ModelError(f"parameters/{path}/start", repr(parameter.start), wanted)
-        measured = _measured(path, study.sensors, recording, size, place)
-        return measured
+        return measured_start(path, study.sensors, recording, size, place)
     if parameter.start is None:
         if value is None and place.base.endswith("/v"):
             return np.zeros(size)
@@ -270,53 +249,6 @@ def _start(
     return start
 
 
-def _measured(path: str, sensors: Mapping[str, Sensor], recording: Recording, size: int, place: Place) -> np.ndarray:
-    """The first sample of the sensor of each coordinate; of a rate that nothing measures, the first slope of it."""
-    joint, _, key = place.base.removeprefix("initial/").rpartition("/")
-    indices = range(size) if place.index is None else place.index
-    found = []
-    for i in indices:
-        value = _first(sensors, recording, _outputs(joint, key, i, size))
-        if value is None and key == "v":
-            value = _first(sensors, recording, _outputs(joint, "q", i, size), slope=True)
-        if value is None:
-            wanted = f"a sensor of {joint}/{key} among the channels of {recording.name}"
-            raise ModelError(f"parameters/{path}/start", "measured", wanted)
-        found.append(value)
-    return np.array(found)
-
-
-def _outputs(joint: str, key: str, index: int, size: int) -> tuple[str, ...]:
-    return (f"{joint}/{key}[{index}]", *((f"{joint}/{key}",) if size == 1 else ()))
-
-
-def _first(
-    sensors: Mapping[str, Sensor], recording: Recording, outputs: Sequence[str], slope: bool = False
-) -> float | None:
-    for name, sensor in sensors.items():
-        if sensor.output in outputs and name in recording.channels:
-            values = samples(recording, name)
-            seen = np.isfinite(values)
-            gain = sensor.gain.start if isinstance(sensor.gain, Parameter) else sensor.gain
-            bias = sensor.bias.start if isinstance(sensor.bias, Parameter) else sensor.bias
-            values = (values[seen] - (bias or 0.0)) / (1.0 if gain is None else gain)
-            times = np.asarray(recording.ts)[seen]
-            if not len(values):
-                continue
-            if not slope:
-                return float(values[0])
-            few = min(MEASURED_SAMPLES, len(values))
-            if few > 2:
-                return float(np.polyfit(times[:few] - times[0], values[:few], 2)[1])
-    return None
-
-
-def samples(recording: Recording, sensor: str) -> np.ndarray:
-    """The values (n,) that a recording holds of a sensor, NaN where one is missing."""
-    channel = recording.channels[sensor]
-    return np.asarray(getattr(channel, "values", channel), float)
-
-
 def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Parameter, recording: str | None) -> Unknown:
     _, _, key = path.rpartition("/")
     neutral = 1.0 if key == "gain" else 0.0
@@ -327,10 +259,10 @@ def _sensor_unknown(sensors: Mapping[str, Sensor], path: str, parameter: Paramet
     if key == "delay":
         parameter = _not_ahead(path, parameter)
     if parameter.transform == "log":
-        transform = _log(path, start)
+        transform = log_transform(path, start)
     else:
         transform = LinearTransform(jnp.asarray(start), jnp.asarray(scale))
-    lower, upper = _bounds(path, parameter, transform)
+    lower, upper = coordinate_bounds(path, parameter, transform)
     unit, prior = {"gain": "1", "delay": "s"}.get(key, ""), _prior(path, parameter, transform)
     return Unknown(path, ("",), "sensor", unit, None, transform, start, lower, upper, prior, scale, recording)
 
@@ -357,91 +289,3 @@ def _not_ahead(path: str, parameter: Parameter) -> Parameter:
     if low is not None and low < 0:
         raise ModelError(f"{path}/bounds", f"{low:g}", "a lower bound of zero or more")
     return dataclasses.replace(parameter, bounds=(low or 0.0, high))
-
-
-def _transform(model: Model, path: str, place: Place, parameter: Parameter, start: np.ndarray) -> Transform:
-    named = parameter.transform or default_transform(model, place, start)
-    if named == "log":
-        return _log(path, start)
-    if named == "linear":
-        return LinearTransform(jnp.asarray(start), jnp.asarray(_linear_scale(model, place, start)))
-    if named == "pseudo_inertia" and place.base == INERTIAL:
-        return PseudoInertiaTransform(jnp.asarray(start))
-    if named == "pseudo_inertia" and _is_whole_inertia(place, start):
-        return InertiaTransform(jnp.asarray(start), float(np.sqrt(np.max(np.abs(start)))))
-    if named == "rotation" and len(start) in (4, 7):
-        return RotationTransform(jnp.asarray(start))
-    if named not in TRANSFORMS:
-        raise ModelError(f"parameters/{path}/transform", repr(named), f"one of {', '.join(TRANSFORMS)}")
-    wanted = {"pseudo_inertia": f"<body>/{INERTIAL} or a whole <body>/inertia", "rotation": "a quaternion"}[named]
-    raise ModelError(f"parameters/{path}/transform", named, f"{wanted} for it")
-
-
-def default_transform(model: Model, place: Place, start: np.ndarray) -> str:
-    """The transform of an unknown that gives none: by what the model's own rules allow at its place."""
-    if place.base == INERTIAL or _is_whole_inertia(place, start):
-        return "pseudo_inertia"
-    if place.index is None and _is_rotation(model, place, len(start)):
-        return "rotation"
-    positive = _rules(model, place) & set(POSITIVE)
-    return "log" if positive and np.ndim(parameter_value(model, place.base)) < 2 else "linear"
-
-
-def _rules(model: Model, place: Place) -> set[str]:
-    """The kinds of rules that the parameter at a place has."""
-    return {rule.kind for parameter in model.table if parameter.path == place.base for rule in parameter.rules}
-
-
-def _is_whole_inertia(place: Place, start: np.ndarray) -> bool:
-    return place.index is None and place.base.endswith("/inertia") and len(start) == 9
-
-
-def _is_rotation(model: Model, place: Place, size: int) -> bool:
-    if place.base.endswith("quaternion"):
-        return True
-    name = place.base.removeprefix("initial/").rpartition("/")[0]
-    if not place.base.startswith("initial/") or name not in model.layout.joints or size not in (4, 7):
-        return False
-    return model.layout.joint(name).type in ("spherical", "free")
-
-
-def _log(path: str, start: np.ndarray) -> Transform:
-    if not np.all(start > 0):
-        wanted = "a start above zero, since it is fitted as a logarithm; or transform: linear"
-        raise ModelError(f"parameters/{path}/start", ", ".join(f"{x:g}" for x in start), wanted)
-    return LogTransform(jnp.asarray(start))
-
-
-def _linear_scale(model: Model, place: Place, start: np.ndarray) -> np.ndarray:
-    if place.base.startswith("initial/"):
-        return _scale(place, len(start))
-    if WEIGHTS in _rules(model, place):
-        return np.ones(len(start))
-    largest = float(np.max(np.abs(start), initial=0.0)) or (0.1 if place.body is not None else 1.0)
-    return np.where(start == 0, largest, np.abs(start))
-
-
-def _scale(place: Place, size: int) -> np.ndarray:
-    return np.full(size, UNIT_SCALES.get(place.base.rpartition("/")[2], 1.0))
-
-
-def _bounds(path: str, parameter: Parameter, transform: Transform) -> tuple[np.ndarray, np.ndarray]:
-    first = transform.coordinates(np.asarray(transform.start))
-    lower, upper = np.full(len(first), -np.inf), np.full(len(first), np.inf)
-    if isinstance(transform, PseudoInertiaTransform | InertiaTransform):
-        lower, upper = inertia_bounds(transform)
-    if parameter.bounds is None:
-        return lower, upper
-    low, high = parameter.bounds
-    if not transform.entrywise:
-        raise ModelError(f"parameters/{path}/bounds", "bounds", "none beside this transform, which keeps it physical")
-    if low is not None and high is not None and not low < high:
-        raise ModelError(f"parameters/{path}/bounds", f"[{low:g}, {high:g}]", "a lower and a higher number")
-    start = np.asarray(transform.start)
-    if (low is not None and np.any(start < low)) or (high is not None and np.any(start > high)):
-        raise ModelError(f"parameters/{path}/start", ", ".join(f"{x:g}" for x in start), "a start within the bounds")
-    if low is not None and not (isinstance(transform, LogTransform) and low <= 0):
-        lower = transform.coordinates(np.full(start.shape, float(low)))
-    if high is not None:
-        upper = transform.coordinates(np.full(start.shape, float(high)))
-    return lower, upper

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from jmbs.identification.measured_starts import MEASURED_SAMPLES, samples
 from jmbs.identification.output_names import OutputName
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Parameter, Recording, Sensor
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform, jacobian
-from jmbs.identification.unknowns import MEASURED_SAMPLES, UNIT_SCALES, samples
+from jmbs.identification.unknown_transforms import UNIT_SCALES
 from jmbs.identification.windows import WindowedRecording, WindowStates
 
 DEGREE = 2

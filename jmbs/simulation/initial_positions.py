@@ -17,14 +17,14 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import without_derivatives
 from jmbs.jaxext import any_member
 from jmbs.lie import SO3, quaternion_to_rotation
 from jmbs.linear import damped_inverse, pseudo_inverse
@@ -80,7 +80,7 @@ def initial_positions(
     scale, plan = _scales(model), model.dae.plan
     if not scale.any() or not plan.closures:
         return start, model.dae.closures(start, t=t), _position_misses(model, start)
-    still, time, from_here = _without_derivatives((model, t, start))
+    still, time, from_here = without_derivatives((model, t, start))
     frozen = _equations(still, time, from_here, length, scale)
     x, value = _found(still, frozen, from_here)
     if differentiable:
@@ -117,10 +117,6 @@ def _equations(model: Model, t: Array, start: Positions, length: Float[Array, ""
         return units * _displacement(model, start, x, slots[counted])[slots]
 
     return _Equations(linearised, asked, moved_from, weights, steps, by_slot)
-
-
-def _without_derivatives(tree: Any) -> Any:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
 
 
 CLOSING, NEARING = 0, 1
@@ -189,8 +185,9 @@ def _polished(
         x, _ = carry
         value, matrix = system.linearised(x)
         inverse, c = pseudo_inverse(matrix), system.moved_from(start, x)
-        back, asked = -inverse @ value, matrix.T @ (inverse.T @ c)
-        here = _without_derivatives((start, x, matrix, inverse, c))
+        multiplier = inverse.T @ c
+        back, asked = -inverse @ value, matrix.T @ multiplier
+        here = without_derivatives((start, x, matrix, multiplier))
         free, bend, inverse_of_free = _free_directions(model, frozen, *here)
         # Of what is asked for nothing is free: only its derivatives count, and its rounding does not.
         rest = free @ (c - (asked - jax.lax.stop_gradient(asked)))
@@ -203,12 +200,12 @@ def _polished(
 
 
 def _free_directions(
-    model: Model, system: _Equations, start: Positions, x: Positions, matrix: Array, inverse: Array, c: Array
+    model: Model, system: _Equations, start: Positions, x: Positions, matrix: Array, multiplier: Array
 ) -> tuple[Float[Array, "n n"], Float[Array, "n n"], Float[Array, "n n"]]:
     """The projector onto what the equations leave free, the derivative of `c - M^T lambda` at constant `lambda`, and
     the inverse of that among what is free; zero where nothing is free. Without derivatives."""
-    multiplier, one = inverse.T @ c, jnp.eye(len(c), dtype=c.dtype)
-    _, free = damped_inverse(matrix, jnp.zeros_like(c[0]))
+    one = jnp.eye(matrix.shape[1], dtype=matrix.dtype)
+    _, free = damped_inverse(matrix, jnp.zeros((), matrix.dtype))
 
     def stationarity(x: Positions) -> Float[Array, " n"]:
         return system.moved_from(start, x) - system.asked(x, multiplier)

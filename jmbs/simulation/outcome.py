@@ -7,12 +7,12 @@ import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import without_derivatives
 from jmbs.dae import ACCOUNT
 from jmbs.ephs import output_units
 from jmbs.fusing import fused, fuses
@@ -64,10 +64,8 @@ def trajectory_of(
         seen["production"] = ByName(production[:, plan.production.index], plan.production.entries)
     end_time, (y, _) = run.end
     # A status has no derivative, and tracing one takes time.
-    judged = jax.tree.map(
-        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x,
-        (formulation, state, first, (times[0], jax.tree.map(lambda leaf: leaf[0], xs)), (end_time, y)),
-    )
+    start = times[0], jax.tree.map(lambda leaf: leaf[0], xs)
+    judged = without_derivatives((formulation, state, first, start, (end_time, y)))
     projects, length = program.constraints == "project", functools.partial(typical_length, model)
     met = constraints_met(*judged, projects=projects, length=length)
     seen, account = jax.tree.map(lambda leaf: jnp.where(_wide(finite, leaf), leaf, jnp.nan), (seen, account))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from jmbs.arrays import without_derivatives
 from jmbs.solvers.stepping import Event, Problem, Run, as_row, as_states, with_differentiable_stages
 
 TRIES = 32
@@ -56,13 +56,9 @@ def watched(problem: Problem, watch: Watch, t: Any, y: PyTree, moves: Bool[Array
 
 def _unchanging(problem: Problem, t: Any, y: PyTree) -> Float[Array, " roots"]:
     """Values of the functions, without derivatives: only their signs count."""
-    frozen = _frozen(problem)
+    frozen = without_derivatives(problem)
     assert frozen.event is not None
-    return jax.lax.stop_gradient(frozen.event(*_frozen((t, y)), frozen.args))
-
-
-def _frozen(tree: Any) -> Any:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree)
+    return jax.lax.stop_gradient(frozen.event(*without_derivatives((t, y)), frozen.args))
 
 
 def with_event(problem: Problem, run: Run, carry: Any) -> Run:
@@ -90,7 +86,7 @@ def with_event(problem: Problem, run: Run, carry: Any) -> Run:
 def _located(problem: Problem, t: Any, y: PyTree, watch: Watch) -> tuple[Float[Array, ""], PyTree, Int[Array, ""]]:
     """Time and state of the first of the roots that were crossed, and which it is; the start where none was."""
     problem = with_differentiable_stages(problem)
-    end = jnp.where(watch.found, watch.end, _frozen(t))
+    end = jnp.where(watch.found, watch.end, without_derivatives(t))
 
     def root(i: Int[Array, ""]) -> tuple[Float[Array, ""], PyTree]:
         return _root(problem, t, y, end, watch.sides[i], i)
@@ -111,13 +107,13 @@ def _root(
     The secant method in the interval that is known to hold the root, which is halved where that leads outside of it.
     Values alone have derivatives; slopes that are no longer than a rounding error's are not taken.
     """
-    least = jnp.cbrt(jnp.asarray(jnp.finfo(end.dtype).eps, end.dtype)) * (end - _frozen(t))
+    least = jnp.cbrt(jnp.asarray(jnp.finfo(end.dtype).eps, end.dtype)) * (end - without_derivatives(t))
     nothing = jnp.zeros_like(end)
 
     def attempt(carry: tuple, number: Int[Array, ""]) -> tuple[tuple, None]:
         time, low, high, (last, before), slope, _ = carry
         value, state = _value(problem, t, y, time, i)
-        at, wrong = _frozen((time, value))
+        at, wrong = without_derivatives((time, value))
         far = jnp.abs(at - last) > least
         slope = jnp.where(far, (wrong - before) / jnp.where(far, at - last, 1.0), slope)
         early = wrong * side > 0
@@ -130,7 +126,7 @@ def _root(
         following = jnp.where(sound, time - step, low + (high - low) / 2)
         return (following, low, high, (at, wrong), slope, (time, state)), None
 
-    start = end, _frozen(t), end, (end, nothing), nothing, (end, y)
+    start = end, without_derivatives(t), end, (end, nothing), nothing, (end, y)
     (*_, found), _ = jax.lax.scan(attempt, start, jnp.arange(TRIES))
     return found
 
