@@ -371,9 +371,15 @@ def _new_file(args: argparse.Namespace, default: str) -> Path:
 
 
 def _read(args: argparse.Namespace) -> Any:
-    """The mechanism that the config or model describes; what a model holds beyond it is told."""
+    """The mechanism that the config or model describes, read in float64: types of users make arrays when they are made.
+
+    What a model holds beyond a mechanism is told.
+    """
+    import jax
+
     from jmbs.io import is_model, load_model, read_config
 
+    jax.config.update("jax_enable_x64", True)
     try:
         if not is_model(args.config):
             if args.root is not None:
@@ -390,7 +396,7 @@ def _read(args: argparse.Namespace) -> Any:
 
 
 def _compile(args: argparse.Namespace, simulation: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
-    """The mechanism that the config describes and its model, with float64 switched on if the config asks for it.
+    """The mechanism that the config describes and its model, with float64 left on only if the config asks for it.
 
     `simulation`: settings in place of the config's. Unlike `--set` they want no end time of a model that has none.
     """
@@ -398,11 +404,11 @@ def _compile(args: argparse.Namespace, simulation: Mapping[str, Any] | None = No
 
     from jmbs.simulation import compile as compile_model
 
+    given = jax.config.values["jax_enable_x64"]
     mechanism = _read(args)
     if simulation:
         mechanism.simulation = dataclasses.replace(mechanism.simulation, **simulation)
-    if mechanism.simulation.precision == "float64":
-        jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", given or mechanism.simulation.precision == "float64")
     return mechanism, compile_model(mechanism)
 
 

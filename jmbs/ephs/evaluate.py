@@ -48,7 +48,7 @@ def onsager(batch: Batch, reference: ReferenceConditions) -> Callable:
     """`M(x, e)` of one component from its stacked efforts."""
 
     def matrix(component, states, efforts):
-        return component.onsager(states, efforts_of(batch, reference, efforts))
+        return component.onsager(states, efforts_of(batch, reference, efforts)).astype(efforts.dtype)
 
     return matrix
 

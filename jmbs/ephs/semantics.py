@@ -71,13 +71,15 @@ class ReferenceDAE(eqx.Module):
 
     def _structure(self, batch: Batch, component: Any, x: State) -> tuple[Array | None, Array | None, Array | None]:
         """`(J, C, A)` of a batch; None for what its components do not have."""
+        dtype = self.reference_temperature.dtype
         if batch.role is Role.REVERSIBLE:
-            j, c = each(batch, lambda comp, s: comp.structure(s), component, batch.states(x))
+            found = each(batch, lambda comp, s: comp.structure(s), component, batch.states(x))
+            j, c = (None if matrix is None else matrix.astype(dtype) for matrix in found)
             return j, c, None
         if batch.role is not Role.TRANSFORMER:
             return None, None, None
         a = each(batch, lambda comp, s: comp.ratio(s), component, batch.states(x))
-        a = a.astype(self.reference_temperature.dtype)
+        a = a.astype(dtype)
         return (None, transformer_rows(batch, component, a), None) if batch.level == 0 else (None, None, a)
 
     def stored_efforts(self, x: State, only: Collection[int] | None = None) -> Float[Array, " stored"]:

@@ -22,8 +22,6 @@ from jmbs.simulation import Model
 
 WINDOWS = 40
 """Parts of an experiment in each of which the search looks at the extremes of a limited output."""
-ROUNDING = 1e-9
-"""Beside the limit, what is not beyond it."""
 RATE = "/rate"
 MOST_SAMPLES = 1e7
 """Of an experiment."""
@@ -138,7 +136,7 @@ def beyond(reach: Mapping[str, Reach]) -> tuple[float, str]:
     """How far the worst limit is left, beside half its width, and its name; not above zero where all are kept."""
     worst, name = -np.inf, ""
     for key, one in reach.items():
-        by = 2 * max(one.lower - one.least, one.most - one.upper) / (one.upper - one.lower) - ROUNDING
+        by = 2 * max(one.lower - one.least, one.most - one.upper) / (one.upper - one.lower)
         by = np.inf if np.isnan(by) else by
         if by > worst:
             worst, name = by, key

@@ -24,6 +24,8 @@ FIRST_RADIUS, LAST_RADIUS, GROWS, SHRINKS = 0.1, 2e-3, 1.5, 0.3
 ROUND = 6
 GAIN = 1e-3
 """Of the criterion, which a round brings where its box may grow: a thousandth of the variances."""
+ROUNDING = 1e-9
+"""How far, beside half its width, a limit is left by rounding alone."""
 FAILED = 1e3
 """Stands for the criterion of a run that fails, with the sign turned."""
 
@@ -100,7 +102,7 @@ class Search:
         within = _drawn_in(self.problem, coefficients) if by > 0 else coefficients
         if within is None:
             return
-        criterion = criterion if within is coefficients else self.problem.value(within)
+        criterion = criterion if by <= ROUNDING else self.problem.value(within)
         if criterion > self.criterion:
             self.coefficients, self.criterion = within, criterion
 
@@ -147,7 +149,7 @@ def _drawn_in(problem: DesignProblem, coefficients: np.ndarray) -> np.ndarray | 
         by = beyond(reach_of(problem, factor * coefficients))[0]
         if by <= 0:
             return factor * coefficients
-        factor *= 1 - 1.5 * min(by, 0.05) - 1e-9
+        factor *= 1 - 1.5 * min(by, 0.05) - ROUNDING
         if factor < 0.9:
             return None
     return None

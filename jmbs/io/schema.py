@@ -16,6 +16,7 @@ from jmbs.io.schema_values import (
     NumberOrList,
     Quaternion,
     Section,
+    Seed,
     Vector2,
     Vector3,
     Whole,
@@ -381,7 +382,7 @@ class ConfigSection(Section):
     """A whole config, `schema` taken off."""
 
     name: Word | None = None
-    seed: Whole = 0
+    seed: Seed = 0
     gravity: Vector3 | None = None
     environment: EnvironmentSection = EnvironmentSection()
     bodies: Annotated[dict[str, BodySection], NamedParts] = {}

@@ -85,6 +85,12 @@ def _whole(value: Any) -> int:
     return value
 
 
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise refusal("a non-negative whole number below 2**63")
+    return value
+
+
 def _word(value: Any) -> str:
     if not isinstance(value, str):
         raise refusal("a word")
@@ -141,6 +147,7 @@ def _none_is_empty(value: Any) -> Any:
 
 Number = Annotated[float, PlainValidator(_number)]
 Whole = Annotated[int, PlainValidator(_whole)]
+Seed = Annotated[int, PlainValidator(_seed)]
 Word = Annotated[str, PlainValidator(_word)]
 Words = Annotated[list[str], PlainValidator(_words)]
 Vector3 = Annotated[list[float], _numbers(3)]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, PlainValidator, Tag, model_validator
 
-from jmbs.io.schema_values import NamedParts, Number, NumberOrList, Section, Whole, Word, Words, refusal
+from jmbs.io.schema_values import NamedParts, Number, NumberOrList, Section, Seed, Word, Words, refusal
 from jmbs.library.mechanics import is_number
 
 STUDY_SCHEMA = "jmbs-fit/1"
@@ -278,7 +278,7 @@ class StudySection(Section):
 
     model: Word
     name: Word | None = None
-    seed: Whole = 0
+    seed: Seed = 0
     parameters: Annotated[dict[str, ParameterSection], NamedParts] = {}
     ties: Annotated[dict[str, Text], NamedParts] = {}
     derived: Annotated[dict[str, Text], NamedParts] = {}

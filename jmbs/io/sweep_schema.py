@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import PlainValidator
 
 from jmbs.io.schema import ToleranceSection
-from jmbs.io.schema_values import NamedParts, Number, Section, Whole, Word, Words, refusal
+from jmbs.io.schema_values import NamedParts, Number, Section, Seed, Whole, Word, Words, refusal
 from jmbs.library.mechanics import is_number
 
 SWEEP_SCHEMA = "jmbs-sweep/1"
@@ -80,7 +80,7 @@ class SweepSection(Section):
 
     name: Word | None = None
     model: Word
-    seed: Whole = 0
+    seed: Seed = 0
     design: Literal["grid", "random", "sobol", "latin_hypercube", "file"] = "grid"
     members: Whole | None = None
     vary: Annotated[dict[str, Any], NamedParts]

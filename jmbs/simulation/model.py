@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jmbs.arrays import is_traced
-from jmbs.ephs import Balance, Rates, ReferenceDAE, balance
+from jmbs.ephs import Balance, Rates, ReferenceDAE, TableEffort, balance
 from jmbs.errors import AssemblyError
-from jmbs.library.mechanics import BodyPoints, NamedParameter, SimulationSpec
+from jmbs.library.mechanics import BodyPoints, MotionDrive, NamedParameter, SimulationSpec, SplineMotion
 from jmbs.programs import quick_to_compile
 from jmbs.simulation.arguments import require_state
 from jmbs.simulation.assembly import assemble
@@ -102,7 +102,11 @@ class Model(eqx.Module):
         traced = is_traced((bare, t, jnp.zeros(())))
         state, misses = _assembled_differentiably(bare, t) if traced else _assembled(bare, t)
         if not is_traced((state, misses)):
-            refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
+            try:
+                refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
+            except AssemblyError:
+                self._refuse_beyond_tables(float(t))
+                raise
             self._refuse_singular(state)
             self._refuse_no_length(state)
         return dataclasses.replace(state, joints=self.layout.joint_states)
@@ -115,6 +119,16 @@ class Model(eqx.Module):
         require_state(self, state)
         x, t = to_internal(self.dae, state), jnp.asarray(t, self.dtype)
         return view_of(self.dae, self.layout.parts, x, _efforts(self.dae, t, x))
+
+    def _refuse_beyond_tables(self, t: float) -> None:
+        for port, drive in self.dae.drives.items():
+            table = drive.position if isinstance(drive, MotionDrive) else drive
+            if isinstance(table, SplineMotion | TableEffort):
+                first, last = (float(table.times[end]) for end in (0, -1))
+                slack = 1e-9 * (last - first)
+                if not first - slack <= t <= last + slack:
+                    found = f"a table from {first:g} to {last:g} s"
+                    raise AssemblyError(f"inputs/{port}: found {found}, wanted one that holds the start at {t:g} s")
 
     def _refuse_singular(self, state: State) -> None:
         if not self.dae.with_domain:

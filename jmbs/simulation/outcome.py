@@ -26,6 +26,7 @@ from jmbs.simulation.misses import chosen_by_assembly
 from jmbs.simulation.model import Model
 from jmbs.simulation.observation_plan import observation_plan, storage_kinds
 from jmbs.simulation.observe import observe
+from jmbs.simulation.quantity_units import state_units
 from jmbs.simulation.run_settings import Program, Values
 from jmbs.simulation.run_status import came_to_singularity, constraints_met, status_of
 from jmbs.simulation.state import Ending, InnerState, State, with_velocities
@@ -226,6 +227,7 @@ def labels_of(model: Model, method: str, assembled: bool, events: tuple[str, ...
         method=method,
         config_json=model.config_json,
         version=jmbs_version(),
+        state_units=tuple(state_units(model).items()),
         constraints=constraints,
         output_units=tuple(output_units(model.dae).items()),
         storage_kinds=storage_kinds(model.dae),

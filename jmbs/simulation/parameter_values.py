@@ -17,6 +17,7 @@ from jmbs.arrays import is_traced
 from jmbs.ephs import ReferenceDAE
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import CONFIGURATION_RULES, NamedParameter, Rule, inside, nearest, show
+from jmbs.simulation.quantity_units import state_units
 
 if TYPE_CHECKING:
     from jmbs.simulation.model import Model
@@ -49,7 +50,7 @@ def parameter_values(model: Model) -> dict[str, dict[str, Any]]:
         for name, values in names.items():
             for key, value in values.items():
                 path = f"initial/{name}" if section == "states" else f"initial/{name}/{key}"
-                rows[path] = (value, INITIAL_UNITS.get(key, "1"))
+                rows[path] = (value, _initial_unit(model, section, name, key))
     return {path: {"value": value, "unit": unit, "shape": jnp.shape(value)} for path, (value, unit) in rows.items()}
 
 
@@ -120,7 +121,12 @@ def _initial_place(model: Model, path: str) -> _Place:
     if section == "joints" and key in ("q", "guess"):
         kind = CONFIGURATION_RULES.get(layout.joint(name).type, kind)
     rules = () if section == "states" else (Rule(kind),)
-    return _Place(NamedParameter(path, INITIAL_UNITS.get(key, "1"), (), rules=rules), shapes[key], (section, name, key))
+    unit = _initial_unit(model, section, name, key)
+    return _Place(NamedParameter(path, unit, (), rules=rules), shapes[key], (section, name, key))
+
+
+def _initial_unit(model: Model, section: str, name: str, key: str) -> str:
+    return state_units(model).get(name, "1") if section == "states" else INITIAL_UNITS.get(key, "1")
 
 
 def _array(path: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, Array]:
@@ -253,4 +259,4 @@ def parameter_unit(model: Model, path: str) -> str:
     for parameter in (*REFERENCES.values(), *model.table):
         if parameter.path == path:
             return parameter.unit
-    return INITIAL_UNITS.get(path.rpartition("/")[2], "1") if path.startswith("initial/") else "1"
+    return _initial_place(model, path).parameter.unit if path.startswith("initial/") else "1"

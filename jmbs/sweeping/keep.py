@@ -123,10 +123,10 @@ def _entry(quantity: KeptQuantity, axis: Any, place: str) -> tuple[int, int]:
     return labels[axis]
 
 
-def kept_of(keep: Keep, run: Trajectory, times: np.ndarray, stride: int) -> dict[str, Array]:
+def kept_of(keep: Keep, run: Trajectory, times: np.ndarray, rows: np.ndarray) -> dict[str, Array]:
     """What is kept of a run, by variable.
 
-    **Arguments:** `times` (T,) that it was to save, s; `stride`: from one sample of the series to the next.
+    **Arguments:** `times` (T,) that it was to save, s; `rows`: which of them the series have.
 
     What a run that failed would have come to is NaN; its series go as far as it came. One that ended at an event has
     its last values there, and a sample there only if that is one of the times.
@@ -138,7 +138,7 @@ def kept_of(keep: Keep, run: Trajectory, times: np.ndarray, stride: int) -> dict
         values = one.read(run)
         if run.event_time is not None:
             values = jnp.where(_wide(run.ts == jnp.asarray(times, run.ts.dtype), values), values, jnp.nan)
-        found[one.name] = values[::stride]
+        found[one.name] = values[rows]
     if run.event_time is not None:
         found[EVENT_TIME] = run.event_time
     for one in keep.reductions:

@@ -44,15 +44,15 @@ class MemberProgram:
         # assembly is a third of the program of a mechanism with loops.
         start = None if move_the_start(study.model, study.varied) else study.model.initial_state()
         self.parameters, static = eqx.partition((study.model, start), eqx.is_array)
-        times, stride = study.times()
-        self.times = times
+        times, rows = study.times()
+        self.times, self.sample_times = times, times[rows]
 
         def varied(parameters: Any, values: dict[str, Array]) -> tuple[Model, State | None]:
             model, state = eqx.combine(parameters, static)
             return with_varied(model, study.varied, values), state
 
         def outcome(run: Trajectory) -> Outcome:
-            return Outcome(kept_of(study.keep, run, times, stride), run.status, run.failure_time)
+            return Outcome(kept_of(study.keep, run, times, rows), run.status, run.failure_time)
 
         def run(parameters: Any, values: dict[str, Array]) -> Trajectory:
             changed, state = varied(parameters, values)
@@ -62,11 +62,6 @@ class MemberProgram:
         self._member = jax.jit(lambda parameters, values: outcome(run(parameters, values)))
         self._varied = lambda values: _given_start(*varied(self.parameters, values))
         self._compiled: dict[int, ChunkProgram] = {}
-
-    @property
-    def sample_times(self) -> np.ndarray:
-        """Times of the samples of series, s."""
-        return self.times[:: self.study.times()[1]]
 
     @functools.cached_property
     def shapes(self) -> dict[str, jax.ShapeDtypeStruct]:

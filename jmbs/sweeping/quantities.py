@@ -11,7 +11,16 @@ from jaxtyping import Array
 from jmbs.ephs import output_units
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import nearest, show
-from jmbs.simulation import BY_COMPONENT, SCALARS, WRENCH_NAMES, WRENCH_UNITS, Model, Trajectory, saved_names
+from jmbs.simulation import (
+    BY_COMPONENT,
+    SCALARS,
+    WRENCH_NAMES,
+    WRENCH_UNITS,
+    Model,
+    Trajectory,
+    saved_names,
+    state_units,
+)
 
 BODY_FIELDS = {
     "position": ("xyz", "m"),
@@ -95,9 +104,9 @@ def catalogue(model: Model) -> dict[str, list[KeptQuantity]]:
         axis, unit, _ = BY_COMPONENT[field]
         found |= _along(field, names[field], axis, (), unit)
     found |= _coordinates(model)
-    units = output_units(model.dae)
+    units, of_states = output_units(model.dae), state_units(model)
     found |= _one_by_one("temperature", "temperature", {name: "K" for name in names["temperature"]}, ())
-    found |= _one_by_one("states", "state", dict.fromkeys(names["states"], "1"), None)
+    found |= _one_by_one("states", "state", {name: of_states.get(name, "1") for name in names["states"]}, None)
     found |= _one_by_one("outputs", "output", {name: units[name] for name in names["outputs"]}, None)
     found |= {path: found[f"outputs/{path}"] for path in names["outputs"] if path not in found}
     return found | _one_by_one("multipliers", "multiplier", dict.fromkeys(names["multipliers"], "1"), None)

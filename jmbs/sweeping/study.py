@@ -49,8 +49,8 @@ class SweepStudy:
         """How many there are."""
         return self.design.members
 
-    def times(self) -> tuple[np.ndarray, int]:
-        """Times (T,) that a member's run saves, s, and from which to which of them series go (every so many).
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times (T,) that a member's run saves, s, and which of them series have: those they ask for, and the last.
 
         The last one alone where no more is needed. Raises `ModelError` where series and reductions do not fit.
         """
@@ -58,17 +58,17 @@ class SweepStudy:
         if settings.t1 is None:
             raise ModelError("simulation/t1", "nothing, here or in the model", "the end time, s")
         if not self.keep.series and not self.keep.reductions:
-            return np.array([settings.t1]), 1
+            return np.array([settings.t1]), np.arange(1)
         own = every if every is not None and not self.keep.reductions else settings.save_every
         times = np.asarray(run_times(settings, None, None, own, None, self.model.dtype).ts)
         if every is None or not self.keep.reductions or not self.keep.series:
-            return times, 1
+            return times, np.arange(len(times))
         assert settings.save_every is not None
         stride = round(every / settings.save_every)
         if stride < 1 or abs(stride * settings.save_every - every) > 1e-9 * every:
             wanted = f"a multiple of simulation.save_every, {settings.save_every:g} s, at which reductions look"
             raise ModelError("keep/series/every", f"{every:g}", wanted)
-        return times, stride
+        return times, np.unique([*range(0, len(times), stride), len(times) - 1])
 
     def variable_of(self, path: str) -> str:
         """The name of the variable that holds the values of a varied path."""

@@ -19,7 +19,7 @@ from jmbs.identification import (
     value_at,
     with_places,
 )
-from jmbs.simulation import Model, input_size, parameter_value, with_inputs
+from jmbs.simulation import Model, input_size, input_unit, parameter_value, with_inputs
 
 INPUTS = "inputs/"
 _FORCES = ("actuation", "force", "torque")
@@ -75,12 +75,12 @@ def _input(model: Model, path: str) -> Varied:
     port, index = parse_index(path.removeprefix(INPUTS))
     size = input_size(model, port)
     if index is None:
-        return Varied(path, _number((size,)), "1", port=port)
+        return Varied(path, _number((size,)), input_unit(model, port), port=port)
     if len(index) != 1 or index[0] >= size:
         raise ModelError(path, f"the index {list(index)}", f"one below {size}")
     if size > 1 and port not in model.parameters():
         raise ModelError(path, "an entry of an input that the model does not give", f"{INPUTS}{port} as a whole")
-    return Varied(path, (), "1", port=port, index=index[0])
+    return Varied(path, (), input_unit(model, port), port=port, index=index[0])
 
 
 def _number(shape: tuple[int, ...]) -> tuple[int, ...]:

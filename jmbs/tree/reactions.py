@@ -98,13 +98,17 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     if push is not None:
         matrices = constraint_matrices(dae, t, y, geometry, push)
         rows = jnp.concatenate([matrices.J, matrices.kept, matrices.free], axis=1)
-        inverse = pseudo_inverse(rows)
-        mu = inverse.T @ _taken(dae, t, y, velocity, o, motion, wrench)
+        # Beside rows of large entries, as a gear of radians per millimetre has, others would drown in rounding.
+        sizes = jax.lax.stop_gradient(jnp.maximum(row_lengths(rows), 1.0))
+        scaled = rows / sizes[:, None]
+        inverse = pseudo_inverse(scaled)
+        mu = inverse.T @ _taken(dae, t, y, velocity, o, motion, wrench) / sizes
     multipliers = multipliers_of(dae, geometry, mu, o.flow)
     loads = _constraint_loads(dae, geometry, multipliers) + direct_loads(dae, o)
     reaction = _reactions(dae, motion, less_loads(motion, wrench, loads))
     if mu is not None:
-        reaction, multipliers = _least(dae, geometry, motion, rows, inverse, reaction, multipliers)
+        stress = _self_stress(scaled, inverse) / sizes[:, None]
+        reaction, multipliers = _least(dae, geometry, motion, stress, reaction, multipliers)
         independent, lengths = singular_values_of_directions(rows), row_lengths(rows)
         first = jnp.where(independent[0] > 0, independent[0], jnp.ones_like(independent[0]))
         independent = jnp.pad(independent, (0, len(rows) - len(independent))) / first
@@ -133,20 +137,23 @@ def _taken(
     return jnp.concatenate([forces - needed, kept, -o.flow[layout.free_slots]])
 
 
+def _self_stress(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> Float[Array, "m m"]:
+    """Its columns span the multipliers of the rows that have no effect."""
+    stress = jnp.eye(len(rows), dtype=rows.dtype) - rows @ inverse
+    # A projector has rank zero or more: rounding must not be taken for a self-stress.
+    return jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
+
+
 def _least(
     dae: TreeDAE,
     geometry: Geometry,
     motion: TreeMotion,
-    rows: Float[Array, "m n"],
-    inverse: Float[Array, "n m"],
+    stress: Float[Array, "m m"],
     reaction: Float[Array, "joints 6"],
     multipliers: Float[Array, " rows"],
 ) -> tuple[Array, Array]:
-    """Reactions and multipliers of least norm together."""
-    layout, m = dae.layout, len(rows)
-    stress = jnp.eye(m, dtype=dae.dtype) - rows @ inverse
-    # A projector has rank zero or more: rounding must not be taken for a self-stress.
-    stress = jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
+    """Reactions and multipliers of least norm together; columns of `stress` are multipliers that move nothing."""
+    layout = dae.layout
     nothing = jax.tree.map(jnp.zeros_like, (motion.bodies.position,) * 2)
     no_flow = jnp.zeros(dae.reference.plan.n_efforts, dae.dtype)
 

@@ -1,0 +1,67 @@
+"""Units of states, and of inputs, by the quantity that is stored: of those that the library stores, else "1"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from jmbs.ephs import ENTROPY, VOLUME, Block
+
+if TYPE_CHECKING:
+    from jmbs.simulation.model import Model
+
+
+class StoredUnits(NamedTuple):
+    """Units of what is stored, of its flow and of its effort, whose product is a power."""
+
+    state: str
+    flow: str
+    effort: str
+
+
+UNKNOWN = StoredUnits("1", "1", "1")
+STORED = {
+    "charge": StoredUnits("C", "A", "V"),
+    "flux_linkage": StoredUnits("Wb", "V", "A"),
+    ENTROPY: StoredUnits("J/K", "W/K", "K"),
+    VOLUME: StoredUnits("m^3", "m^3/s", "Pa"),
+    "length": StoredUnits("m", "m/s", "N"),
+    "displacement": StoredUnits("m", "m/s", "N"),
+    "momentum": StoredUnits("kg m/s", "N", "m/s"),
+    "relative_momentum_R1": StoredUnits("kg m^2/s or kg m/s", "N m or N", "rad/s or m/s"),
+}
+PART_UNITS = {"force": "N", "torque": "N m", "velocity": "m/s", "angular_velocity": "rad/s"}
+FORCE_UNITS = {"rad/s": "N m", "m/s": "N"}
+
+
+def state_units(model: Model) -> dict[str, str]:
+    """By junction the unit of a state as `State` shows it: velocities and currents where storages have momenta. What
+    is in no known unit is left out."""
+    found = {}
+    for block in model.dae.plan.blocks:
+        units = _units_of(block)
+        if units is not UNKNOWN:
+            found |= dict.fromkeys(block.junctions, units.effort if block.from_effort else units.state)
+    return found
+
+
+def input_unit(model: Model, port: str) -> str:
+    """The unit of the values of an input: forces and torques of actuations and loads, coordinates of motions, and what
+    sources of other systems give."""
+    owner, _, key = port.rpartition("/")
+    drives, plan = model.dae.drives, model.dae.plan
+    if key in PART_UNITS:
+        return PART_UNITS[key]
+    joint = next((entry for entry in model.layout.coordinates if entry.joint == owner), None)
+    if joint is not None:
+        units = joint.q_units if key == "motion" else [FORCE_UNITS.get(unit, "1") for unit in joint.v_units]
+        return units[0] if len(set(units)) == 1 else ", ".join(units)
+    slots = plan.drive_slots.get(port, np.zeros(0, int))
+    blocks = [block for block in plan.blocks if len(slots) and block.slots.start <= slots[0] < block.slots.stop]
+    units = _units_of(blocks[0]) if blocks else UNKNOWN
+    return units.effort if port in drives and not hasattr(drives[port], "flow") else units.flow
+
+
+def _units_of(block: Block) -> StoredUnits:
+    return STORED.get(block.label.partition(":")[0], UNKNOWN)
