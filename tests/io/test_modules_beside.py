@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 import yaml
 
+from jmbs.cli import main
 from jmbs.io import ConfigError, read_config
 
 FORCE = """
@@ -127,3 +129,30 @@ def test_modules_that_fail_are_named_and_tried_again(tmp_path, base, text):
         read_config(config)
     (tmp_path / "failing_beside.py").write_text(FORCE.format(name="Wind", size=12345))
     assert force_of(config).size == 12345
+
+
+SIZE_OF_ARRAYS = """
+from pathlib import Path
+import jax.numpy as jnp
+
+class Wind:
+    def __init__(self):
+        self.size = jnp.asarray(1.3)
+        (Path(__file__).parent / "dtype").write_text(str(self.size.dtype))
+    def wrench(self, t, pose, velocity):
+        return self.size * velocity
+"""
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_commands_make_their_arrays_in_float64(tmp_path, base, capsys, precision):
+    """Rounded to float32 when they are read, numbers would stay so in a run in float64."""
+    base = base | {"simulation": {**base["simulation"], "precision": precision}}
+    config = write(tmp_path, "arm.yaml", base, "sized_beside:Wind", {"sized_beside.py": SIZE_OF_ARRAYS})
+    try:
+        jax.config.update("jax_enable_x64", False)
+        assert main(["check", str(config)]) == 0, capsys.readouterr()
+        assert jax.config.values["jax_enable_x64"] == (precision == "float64")
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    assert (tmp_path / "dtype").read_text() == "float64"

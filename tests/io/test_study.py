@@ -230,6 +230,7 @@ REFUSED = {
     "no model": ("model", None, "model: found nothing, wanted a config"),
     "no such model": ("model", "leg.yaml", "leg.yaml: found no such file"),
     "no sensors": ("sensors", {}, "sensors: found none"),
+    "negative seed": ("seed", -1, "seed: found -1, wanted a non-negative whole number"),
     "unknown parameter": ("parameters>cart/mas", {}, "parameters/cart/mas: .*nearest known is cart/mass"),
     "index beyond": ("parameters>arm/inertia[1,3]", {}, r"\[1, 3\], wanted one within shape \(3, 3\)"),
     "same entry": ("parameters>arm/inertia[1, 1]", {}, "same number, wanted one of the two|holds the same number"),

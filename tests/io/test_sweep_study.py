@@ -45,6 +45,7 @@ def written(folder, changes: dict[str, Any]) -> str:
         ({"members": None}, "members", "how many"),
         ({"members": 0}, "members", "positive"),
         ({"chunk": 0}, "chunk", "auto"),
+        ({"seed": -1}, "seed", "non-negative"),
         ({**GRID, "members": 4}, "members", "none: the grid has 2"),
         ({**GRID, "vary": {"mass/mass": {"uniform": [1, 2]}}}, "vary/mass/mass", "values, linspace, geomspace"),
         ({"vary": {"mass/mas": {"uniform": [1, 2]}}}, "vary/mass/mas", "the nearest known is mass/mass"),
@@ -109,6 +110,13 @@ def test_tables_that_say_no_members_are_refused(tmp_path, table, found):
     (tmp_path / "samples.csv").write_text(table)
     with pytest.raises(ConfigError, match=found):
         load_sweep(written(tmp_path, {"design": "file", "members": None, "vary": {"file": "samples.csv"}}))
+
+
+def test_series_end_with_the_run_whether_reductions_look_between_or_not():
+    series = {"names": ["q"], "every": 0.3}
+    for keep in ({"series": series}, {"series": series, "reduce": {"furthest": {"of": "q/rail", "by": "max"}}}):
+        times, rows = sweep_of({**STUDY, "model": CONFIG, "keep": keep}).times()
+        np.testing.assert_allclose(times[rows], [0.0, 0.3, 0.6, 0.9, 1.0])
 
 
 def test_settings_replace_those_of_the_model():

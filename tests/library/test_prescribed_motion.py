@@ -14,7 +14,7 @@ from quick import forward_dynamics, quick_jit
 
 import jmbs
 from jmbs import Mechanism, load
-from jmbs.errors import ModelError
+from jmbs.errors import AssemblyError, ModelError
 from jmbs.io import write_config
 from jmbs.library.mechanics import MotionDrive, SplineMotion, TableSpec
 
@@ -84,6 +84,22 @@ def test_a_run_that_starts_later_starts_where_the_motion_is_then(model):
         sol = run(model, t0=later, t1=later + 0.02, save_every=0.01, audit=False)
         first = (np.ravel(sol.q["rail"])[0], np.ravel(sol.v["rail"])[0])
         np.testing.assert_allclose(first, [where, speed], atol=1e-12)
+
+
+def test_a_table_that_does_not_hold_the_start_is_named():
+    times = np.linspace(2.0, 6.0, 9)
+    model = crane(TableSpec(times, np.sin(times)[:, None])).compile()
+    with pytest.raises(AssemblyError, match="inputs/rail/motion: found a table from 2 to 6 s, wanted one .* at 1 s"):
+        model.initial_state(1.0)
+
+
+@pytest.mark.parametrize("formulation", ["tree", "absolute"])
+def test_a_model_in_single_precision_has_no_other(formulation):
+    settings = {"t1": 0.02, "save_every": 0.01, "dt": 0.01, "solver": "rk4", "formulation": formulation}
+    run = lambda model: jmbs.simulate(model, **settings, throw=False)  # noqa: E731
+    shapes = jax.eval_shape(run, crane().compile(dtype="float32"))
+    arrays = [leaf for leaf in jax.tree.leaves(shapes) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    assert arrays and {leaf.dtype for leaf in arrays} == {np.dtype("float32")}
 
 
 def test_the_force_is_what_the_momentum_asks_for(model, state):

@@ -83,3 +83,32 @@ def test_assembly_in_single_precision():
     angles, rate = quick_jit(jax.vmap(start))(jnp.array([1.0, 1e-4, 1e-2, 1e5], "float32"))
     for values in (*angles, rate):
         np.testing.assert_allclose(values[1:], values[0], rtol=0, atol=2e-6)
+
+
+def geared(length: float) -> jmbs.Mechanism:
+    """A slider-crank in a plane; a wheel turns with its crank and, by radians per length, with its slider."""
+    turn, middle = {"axis": [0, 1, 0]}, 0.15 * length
+    made = jmbs.Mechanism("geared", gravity=[0, 0, -9.81 * length])
+    for name, mass in (("crank", 2.0), ("rod", 0.5), ("slider", 0.4), ("wheel", 1.0)):
+        made.add_body(name, mass, [0.01 * mass * length**2] * 3)
+    made.add_joint("bearing", "revolute", "ground", "crank", **turn)
+    made.add_joint("pin", "revolute", "crank", "rod", [0.1 * length, 0, 0], [-middle, 0, 0], **turn)
+    made.add_joint("wrist", "revolute", "rod", "slider", [middle, 0, 0], **turn)
+    made.add_joint("guide", "prismatic", "ground", "slider", axis=[1, 0, 0])
+    made.add_joint("axle", "revolute", "ground", "wheel", [0, length, 0], armature=0.02 * length**2, **turn)
+    made.add_constraint("gear", "gear", joints={"axle": 2.0, "bearing": -3.0, "guide": 4.0 / length}, offset=0.7)
+    guesses = {"pin": -0.5, "guide": 0.38 * length}
+    made.set_initial(joints={name: {"q": jmbs.guess([value])} for name, value in guesses.items()})
+    made.set_initial(joints={"bearing": {"q": [0.4], "v": [5.0]}})
+    return made
+
+
+@pytest.mark.slow
+def test_multipliers_of_gears_do_not_drown_beside_large_coefficients():
+    """The torque of a gear of thousands of radians per metre was ten times too large beside forces of a loop."""
+    settings = {"ts": [0.0, 0.01, 0.02], "dt": 0.002, "solver": "rk4"}
+    found = []
+    for length, formulation in ((1.0, "absolute"), (1.0, "tree"), (1e-3, "tree")):
+        sol = jmbs.simulate(geared(length).compile(), **settings, formulation=formulation)
+        found.append(np.asarray(sol.multipliers["gear"][:, 0]) / length**2)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-6)
