@@ -134,7 +134,7 @@ def test_what_no_gear_moves_stays():
 
 GIVEN = [
     pytest.param(wheels, {}, marks=pytest.mark.slow),
-    (wheels, {"joints": {"output": {"q": [0.4], "v": [2.0]}}}),
+    pytest.param(wheels, {"joints": {"output": {"q": [0.4], "v": [2.0]}}}, marks=pytest.mark.slow),
     pytest.param(wheels, {"joints": {"input": {"v": [2.0]}}}, marks=pytest.mark.slow),
     (rack, {}),
     pytest.param(rack, {"joints": {"hinge": {"q": [0.3], "v": [0.5]}}}, marks=pytest.mark.slow),

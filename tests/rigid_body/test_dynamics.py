@@ -172,6 +172,7 @@ def test_first_derivatives(pendulum):
     np.testing.assert_allclose((shifted(step)[0] - shifted(-step)[0]) / (2 * step), value, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_second_derivatives(pendulum):
     case, step = pendulum, 1e-5
     run = lambda v: case.forward(v, case.forces) @ case.other  # noqa: E731

@@ -72,6 +72,7 @@ def test_units_and_light_bodies(four_bar, formulation, at_last):
     assert names == [*["successful"] * 4, at_last]
 
 
+@pytest.mark.slow
 def test_assembly_in_single_precision():
     """From a tenth of a millimetre to a hundred kilometres it was wrong by 0.07 rad, or impossible."""
     single = mechanism().compile(dtype="float32")

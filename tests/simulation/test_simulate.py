@@ -298,6 +298,7 @@ def test_a_run_from_nothing_finite_fails_at_its_start(model, state, step):
     assert all(np.all(np.isnan(values)) for values in (sol.position.array, sol.q.array, sol.total))
 
 
+@pytest.mark.slow
 def test_adaptive_members_fail_when_they_fail(model):
     """By a start, a parameter, and on the way."""
 
@@ -335,10 +336,10 @@ def test_an_inconsistent_state_sets_a_status(model, state):
 
 def test_adaptive_runs_follow_their_tolerance(model, state):
     ts = np.array([0.25, 0.5])
-    tight = jmbs.simulate(model, state, ts=ts, tolerance=1e-12, solver="dopri8")
+    tight = jmbs.simulate(model, state, ts=ts, tolerance=1e-12, solver="dopri8", audit=False)
     errors = []
     for tolerance in (1e-5, 1e-8):
-        sol = jmbs.simulate(model, state, ts=ts, tolerance=tolerance)
+        sol = jmbs.simulate(model, state, ts=ts, tolerance=tolerance, audit=False)
         errors.append(np.max(np.abs(sol.position["rod"] - tight.position["rod"])))
     assert errors[1] < 1e-7 and errors[1] < 0.1 * errors[0] < 1e-4
     np.testing.assert_array_equal(tight.ts, ts)

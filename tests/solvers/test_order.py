@@ -58,10 +58,10 @@ def test_every_method_is_here():
 
 @pytest.mark.parametrize(
     ("group", "method"),
-    [(SE3, m) for m in ORDER if m not in ("kvaerno3", "kvaerno4", "kvaerno5")]
+    [(SE3, m) for m in ORDER if m not in ("implicit_euler", "kvaerno3", "kvaerno4", "kvaerno5")]
     + [(SO3, "kvaerno5")]
     + [pytest.param(SO3, m, marks=pytest.mark.slow) for m in ("rk4", "tsit5", "kvaerno3", "kvaerno4")]
-    + [pytest.param(SE3, "kvaerno5", marks=pytest.mark.slow)],
+    + [pytest.param(SE3, m, marks=pytest.mark.slow) for m in ("implicit_euler", "kvaerno5")],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_observed_order(group, method: str, request):

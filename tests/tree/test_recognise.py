@@ -253,7 +253,7 @@ LOWER = pose_of(3.3, 2 * UPPER[:, 3])
     "given",
     [
         ANGLES,
-        ANGLES | {"arm/upper/p": [0.0, 0.7, 0.0, -0.35, 0.0, 0.0]},
+        pytest.param(ANGLES | {"arm/upper/p": [0.0, 0.7, 0.0, -0.35, 0.0, 0.0]}, marks=pytest.mark.slow),
         {"arm/upper/q": UPPER, "arm/lower/q": LOWER},
     ],
     ids=["angles", "velocity", "poses"],
@@ -267,6 +267,7 @@ def test_initial_values_of_nested_bodies_hold(given):
         np.testing.assert_allclose(state[name], value, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_initial_values_of_nested_free_bodies_hold_in_both_formulations():
     pose, velocity = np.column_stack([UPPER[:, :3], [1.0, 2.0, 3.0]]), np.arange(1.0, 7.0)
     mechanism = falling()

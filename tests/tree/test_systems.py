@@ -102,6 +102,7 @@ def test_the_librarys_two_body_system_is_a_mechanism(two_body_run):
     assert set(run.to_xarray().body.values) == {"b1", "b2"}
 
 
+@pytest.mark.slow
 def test_closures_of_joints_are_there_without_being_asked_for(two_body_run):
     model = jmbs.compile(two_bodies(closed=False), initial=GIVEN)
     assert [name for batch in model.dae.plan.closures for name in batch.names] == ["j"]
