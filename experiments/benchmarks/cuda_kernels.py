@@ -40,7 +40,7 @@ LAUNCHED = frozenset(
     convolution dot broadcast pad add select iota custom-call""".split()
 )
 """Operations of a compiled program that are kernels, or copies."""
-MECHANISMS = (("chain", 8), ("humanoid", 1), ("panda", 1), ("four_bar", 2))
+MECHANISMS = (("chain", 8), ("humanoid", 1), ("panda", 1), ("geared_panda", 1), ("four_bar", 2))
 KINDS, PRECISIONS = {"run": "none", "reverse gradient": "reverse"}, ("float32", "float64")
 ARCHITECTURE = "sm_90"
 INTRODUCTION = """## Kernels on CUDA devices
@@ -122,10 +122,19 @@ def assembled(ptx: str) -> dict[str, int]:
     return {name: max(map(int, re.findall(form, said)), default=0) for name, form in numbers.items()}
 
 
+def described(mechanism: str, size: int) -> jmbs.Mechanism:
+    """A mechanism of the benchmarks; or the arm whose fingers open together, as its gripper's do, by a gear."""
+    made = mechanism_of(system_of(mechanism.removeprefix("geared_"), size))
+    if mechanism == "geared_panda":
+        driver, joint = (name for name in made.joints if "finger" in name)
+        made.add_constraint("gripper", "gear", joint=joint, driver=driver, ratio=1.0)
+    return made
+
+
 def figures(mechanism: str, size: int, precision: str, kind: str, fused: bool = True) -> dict[str, Any]:
     """Of one program."""
     case = Case(mechanism, size, batch=8192, precision=precision, derivative=KINDS[kind])
-    model = jmbs.compile(mechanism_of(system_of(mechanism, size)), dtype=precision)
+    model = jmbs.compile(described(mechanism, size), dtype=precision)
     one = derivative_of(case.derivative, simulation(model, case))
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((case.batch, *x.shape), x.dtype), model.initial_state())
     started = time.perf_counter()
@@ -156,7 +165,7 @@ def section() -> str:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mechanisms", nargs="*", help="chain, humanoid, panda, four_bar; all of them if there are none")
+    parser.add_argument("mechanisms", nargs="*", help=f"{', '.join(dict(MECHANISMS))}; all of them if there are none")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--precisions", nargs="*", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument("--plain", action="store_true", help="without fused calls")

@@ -46,7 +46,7 @@ GOALS = {"run": 5, "reverse gradient": 15}
 
 def test_runs_launch_few_kernels():
     programs = json.loads(cuda_kernels.RESULT.read_text(encoding="utf-8"))["programs"]
-    assert {name.split(",")[0] for name in programs} == {"chain8", "humanoid", "panda", "four_bar2"}
+    assert {name.split(",")[0] for name in programs} == {"chain8", "humanoid", "panda", "geared_panda", "four_bar2"}
     for name, row in programs.items():
         assert row["kernels"] <= GOALS[name.split(", ")[1]], name
         assert "unknown" not in row["launches"], name
