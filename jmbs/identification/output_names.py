@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jmbs.ephs import output_units
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import nearest, show
-from jmbs.simulation import Model, saved_names
+from jmbs.simulation import FORCE_UNITS, Model, saved_names, state_units
 
 WRENCH_UNITS = ("N m",) * 3 + ("N",) * 3
 BODY_UNITS = {
@@ -22,7 +22,6 @@ BODY_UNITS = {
 }
 """SI units of what sensors see of bodies, three entries each, of a quaternion (wxyz, body to world) four."""
 JOINT_KINDS = ("q", "v", "actuation", "reaction")
-_FORCE_UNITS = {"rad/s": "N m", "m/s": "N"}
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _POINT = re.compile(rf"(point|accelerometer)\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)(/position)?")
 _INDEXED = re.compile(r"(.*?)((?:\[\s*\d+(?:\s*,\s*\d+)*\s*\])?)", re.DOTALL)
@@ -107,7 +106,7 @@ def _of_joint(model: Model, output: str, owner: str, kind: str, index, path: str
     units = {
         "q": names.q_units,
         "v": names.v_units,
-        "actuation": tuple(_FORCE_UNITS.get(unit, "") for unit in names.v_units),
+        "actuation": tuple(FORCE_UNITS.get(unit, "") for unit in names.v_units),
         "reaction": WRENCH_UNITS,
     }[kind]
     entry = _entry(output, index, (len(units),), path)
@@ -118,7 +117,8 @@ def _state(model: Model, output: str, name: str, index, path: str) -> OutputName
     shapes = dict(model.layout.state_shapes)
     if name not in shapes:
         raise ModelError(path, show(output), f"a known state{nearest(name, shapes)}")
-    return OutputName("state", name, _entry(output, index, shapes[name], path), "")
+    unit = state_units(model).get(name, "")
+    return OutputName("state", name, _entry(output, index, shapes[name], path), "" if " or " in unit else unit)
 
 
 def _entry(output: str, index: tuple[int, ...] | None, shape: tuple[int, ...], path: str) -> tuple[int, ...]:

@@ -34,10 +34,7 @@ from jmbs.io.study_schema import (
     SensorSection,
     TimeSection,
 )
-from jmbs.simulation import Model, with_inputs
-
-_DRIVE_UNITS = {"force": "N", "torque": "N m", "velocity": "m/s", "angular_velocity": "rad/s"}
-_FORCE_UNITS = {"rad/s": "N m", "m/s": "N"}
+from jmbs.simulation import Model, input_units, with_inputs
 
 
 class Measured(NamedTuple):
@@ -185,7 +182,11 @@ class _Reader:
             self._missing(port, f"inputs/{port}", column, file)
         if missing:
             return None
-        factor = conversion(f"{path}/unit", given.unit, input_units(self.model, port))
+        factor = conversion(
+            f"{path}/unit",
+            given.unit,
+            [unit for either in input_units(self.model, port) for unit in either.split(" or ")],
+        )
         table = np.stack([file.values[column] * factor for column in columns], axis=1)
         used = ~(times > end)
         for column, values in zip(columns, table.T, strict=True):
@@ -222,12 +223,3 @@ def wanted_units(measured: Measured) -> tuple[str, ...]:
     if measured.section.gain != 1.0 or not measured.output.unit:
         return ()
     return (measured.output.unit,)
-
-
-def input_units(model: Model, port: str) -> tuple[str, ...]:
-    """SI units that an input may have; none where they are not known."""
-    owner, _, key = port.rpartition("/")
-    if key == "actuation" and owner in model.layout.joints:
-        units = [_FORCE_UNITS.get(unit, "") for unit in model.layout.joint(owner).names.v_units]
-        return tuple(dict.fromkeys(unit for unit in units if unit))
-    return (_DRIVE_UNITS[key],) if key in _DRIVE_UNITS else ()

@@ -17,7 +17,7 @@ from jmbs.simulation.motion_view import MotionView
 from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
-from jmbs.simulation.quantity_units import input_unit, state_units
+from jmbs.simulation.quantity_units import FORCE_UNITS, input_units, state_units
 from jmbs.simulation.run_times import run_times
 from jmbs.simulation.run_view import run_view
 from jmbs.simulation.saved_names import saved_names
@@ -34,6 +34,7 @@ __all__ = [
     "AppliedForces",
     "BY_COMPONENT",
     "BrokenLaw",
+    "FORCE_UNITS",
     "InnerState",
     "JointCoordinates",
     "LabelledArrays",
@@ -58,7 +59,7 @@ __all__ = [
     "continuous_quaternions",
     "forces_along",
     "input_size",
-    "input_unit",
+    "input_units",
     "state_units",
     "is_successful",
     "known_number",

@@ -1,4 +1,4 @@
-"""Units of states, and of inputs, by the quantity that is stored: of those that the library stores, else "1"."""
+"""Units of states, and of inputs, by the quantity that is stored, of those that the library stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class StoredUnits(NamedTuple):
     effort: str
 
 
-UNKNOWN = StoredUnits("1", "1", "1")
 STORED = {
     "charge": StoredUnits("C", "A", "V"),
     "flux_linkage": StoredUnits("Wb", "V", "A"),
@@ -41,27 +40,29 @@ def state_units(model: Model) -> dict[str, str]:
     found = {}
     for block in model.dae.plan.blocks:
         units = _units_of(block)
-        if units is not UNKNOWN:
+        if units is not None:
             found |= dict.fromkeys(block.junctions, units.effort if block.from_effort else units.state)
     return found
 
 
-def input_unit(model: Model, port: str) -> str:
-    """The unit of the values of an input: forces and torques of actuations and loads, coordinates of motions, and what
-    sources of other systems give."""
+def input_units(model: Model, port: str) -> tuple[str, ...]:
+    """Units of an input's entries, each once: of forces and torques of actuations and loads, coordinates of motions,
+    and what sources of other systems give. None where they are not known."""
     owner, _, key = port.rpartition("/")
     drives, plan = model.dae.drives, model.dae.plan
     if key in PART_UNITS:
-        return PART_UNITS[key]
+        return (PART_UNITS[key],)
     joint = next((entry for entry in model.layout.coordinates if entry.joint == owner), None)
     if joint is not None:
-        units = joint.q_units if key == "motion" else [FORCE_UNITS.get(unit, "1") for unit in joint.v_units]
-        return units[0] if len(set(units)) == 1 else ", ".join(units)
+        units = joint.q_units if key == "motion" else [FORCE_UNITS.get(unit, "") for unit in joint.v_units]
+        return tuple(dict.fromkeys(unit for unit in units if unit))
     slots = plan.drive_slots.get(port, np.zeros(0, int))
-    blocks = [block for block in plan.blocks if len(slots) and block.slots.start <= slots[0] < block.slots.stop]
-    units = _units_of(blocks[0]) if blocks else UNKNOWN
-    return units.effort if port in drives and not hasattr(drives[port], "flow") else units.flow
+    for block in plan.blocks:
+        units = _units_of(block)
+        if len(slots) and block.slots.start <= slots[0] < block.slots.stop and units is not None:
+            return (units.effort if port in drives and not hasattr(drives[port], "flow") else units.flow,)
+    return ()
 
 
-def _units_of(block: Block) -> StoredUnits:
-    return STORED.get(block.label.partition(":")[0], UNKNOWN)
+def _units_of(block: Block) -> StoredUnits | None:
+    return STORED.get(block.label.partition(":")[0])

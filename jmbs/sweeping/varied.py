@@ -19,7 +19,7 @@ from jmbs.identification import (
     value_at,
     with_places,
 )
-from jmbs.simulation import Model, input_size, input_unit, parameter_value, with_inputs
+from jmbs.simulation import Model, input_size, input_units, parameter_value, with_inputs
 
 INPUTS = "inputs/"
 _FORCES = ("actuation", "force", "torque")
@@ -73,14 +73,14 @@ def _varied(model: Model, path: str, taken: dict[str, str]) -> tuple[Varied, str
 
 def _input(model: Model, path: str) -> Varied:
     port, index = parse_index(path.removeprefix(INPUTS))
-    size = input_size(model, port)
+    size, unit = input_size(model, port), ", ".join(input_units(model, port)) or "1"
     if index is None:
-        return Varied(path, _number((size,)), input_unit(model, port), port=port)
+        return Varied(path, _number((size,)), unit, port=port)
     if len(index) != 1 or index[0] >= size:
         raise ModelError(path, f"the index {list(index)}", f"one below {size}")
     if size > 1 and port not in model.parameters():
         raise ModelError(path, "an entry of an input that the model does not give", f"{INPUTS}{port} as a whole")
-    return Varied(path, (), input_unit(model, port), port=port, index=index[0])
+    return Varied(path, (), unit, port=port, index=index[0])
 
 
 def _number(shape: tuple[int, ...]) -> tuple[int, ...]:

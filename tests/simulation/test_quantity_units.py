@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jmbs
-from jmbs.simulation import input_unit, state_units
+from jmbs.simulation import input_units, state_units
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -26,7 +26,7 @@ def test_states_of_a_circuit_have_the_units_of_what_they_show(circuit):
 
 
 def test_inputs_have_the_units_of_what_they_give(circuit):
-    assert input_unit(circuit, "series") == "V" and input_unit(circuit, "heat") == "W/K"
+    assert input_units(circuit, "series") == ("V",) and input_units(circuit, "heat") == ("W/K",)
     crank = jmbs.compile(jmbs.load(CONFIGS / "motor_slider_crank.yaml"))
-    assert [input_unit(crank, f"{name}/actuation") for name in ("axle", "guide")] == ["N m", "N"]
-    assert input_unit(crank, "supply") == "V" and state_units(crank)["motor/i"] == "A"
+    assert [input_units(crank, f"{name}/actuation") for name in ("axle", "guide")] == [("N m",), ("N",)]
+    assert input_units(crank, "supply") == ("V",) and state_units(crank)["motor/i"] == "A"
