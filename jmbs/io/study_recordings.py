@@ -182,11 +182,8 @@ class _Reader:
             self._missing(port, f"inputs/{port}", column, file)
         if missing:
             return None
-        factor = conversion(
-            f"{path}/unit",
-            given.unit,
-            [unit for either in input_units(self.model, port) for unit in either.split(" or ")],
-        )
+        wanted = [unit for entry in input_units(self.model, port) for unit in entry.split(" or ")]
+        factor = conversion(f"{path}/unit", given.unit, wanted)
         table = np.stack([file.values[column] * factor for column in columns], axis=1)
         used = ~(times > end)
         for column, values in zip(columns, table.T, strict=True):
