@@ -32,7 +32,7 @@ from jmbs.simulation import Model
 def pose(study: Study) -> FitProblem:
     """The problem of a study, with noise where none is given and steps that fit it. Raises `ModelError`."""
     _refuse_recordings(study)
-    _refuse_gains(study)
+    _refuse_sensors(study)
     noise, models = noise_of(study), recording_models(study)
     outputs, unknowns = outputs_of(study, models), unknowns_of(study, models)
     ties, derived = expressions_of(study, unknowns)
@@ -67,10 +67,13 @@ def _refuse_recordings(study: Study) -> None:
         refuse_recording(recording)
 
 
-def _refuse_gains(study: Study) -> None:
+def _refuse_sensors(study: Study) -> None:
+    """Refuses known gains of zero and delays below it: a sensor does not look ahead, where no motion is."""
     for name, sensor in study.sensors.items():
         if not isinstance(sensor.gain, Parameter) and not (np.isfinite(sensor.gain) and sensor.gain != 0):
             raise ModelError(f"sensors/{name}/gain", f"{sensor.gain:g}", "a finite number other than zero")
+        if not isinstance(sensor.delay, Parameter) and not 0 <= sensor.delay < np.inf:
+            raise ModelError(f"sensors/{name}/delay", f"{sensor.delay:g}", "a finite number of zero or more, s")
 
 
 def _refuse_ties(problem: FitProblem) -> None:

@@ -149,9 +149,9 @@ def with_ties(
     expression's paths are looked up by name, else in the model. All is set at once: what is allowed of one may depend
     on the other."""
     found: dict[str, Array] = {}
-    placed = dict(placed)
+    placed, held = dict(placed), {path: jnp.reshape(x, ()) for path, x in (fixed or {}).items() if jnp.size(x) == 1}
     for place, expression in ties:
-        known = {**named, **found}
+        known = {**named, **found, **held}
         asks = any(path not in known for path in expression.names)
         found[place.path] = value_of(expression, with_places(model, placed)[0] if asks else model, known)
         placed[place] = jnp.reshape(found[place.path], 1)

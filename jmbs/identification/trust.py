@@ -217,7 +217,7 @@ def derived_of(
     found = {}
     for name, expression in problem.derived.items():
         value, slope = expression_of(problem, x, expression)
-        error = sensitivity.error(slope)
+        error = sensitivity.error(slope) if np.isfinite(value) else None
         interval = None if error is None else around(value, quantile * error)
         found[name] = DerivedEstimate(value, expression.text, sensitivity.seen(error), error, interval)
     return found

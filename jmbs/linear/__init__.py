@@ -11,10 +11,12 @@ from jmbs.linear.lapack import (
 )
 from jmbs.linear.pseudo_inverse import (
     damped_inverse,
+    least_multipliers,
     pseudo_inverse,
     rank_tolerance,
     row_lengths,
     singular_values_of_directions,
+    without_effect,
 )
 from jmbs.linear.saddle import (
     band_solver_of_many,
@@ -46,6 +48,7 @@ __all__ = [
     "orthogonal_basis",
     "products",
     "damped_inverse",
+    "least_multipliers",
     "pseudo_inverse",
     "rank_tolerance",
     "saddle_solver",
@@ -54,5 +57,6 @@ __all__ = [
     "singular_values_of_directions",
     "solve_definite",
     "sparse_matrix",
+    "without_effect",
     "without_rounding",
 ]

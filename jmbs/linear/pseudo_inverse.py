@@ -6,8 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.jaxext import kept_rule
+from jmbs.jaxext import any_member, kept_rule
 from jmbs.linear.lapack import singular_values, svd
+
+ROUNDING = 16.0
+"""Times `eps` the longest row is one that may be nothing but rounding."""
 
 
 def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
@@ -42,6 +45,40 @@ def damped_inverse(
     inverse = jnp.where(keep, s, jnp.zeros_like(s)) / jnp.where(keep, s**2 + damping**2, jnp.ones_like(s))
     rows = jnp.where(keep[:, None], vt, jnp.zeros_like(vt))
     return (vt.T * inverse) @ u.T, jnp.eye(matrix.shape[1], dtype=matrix.dtype) - rows.T @ rows
+
+
+def least_multipliers(rows: Float[Array, "m n"], wanted: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Of all `z` for which `rows.T @ z` is `wanted` the one of least norm.
+
+    Rows and columns are scaled first, so that it does not matter how large the entries of one row are beside those of
+    another; rows that are nothing but rounding are as small as they are.
+    """
+    if rows.size == 0:
+        return jnp.zeros(len(rows), rows.dtype)
+    lengths = jax.lax.stop_gradient(row_lengths(rows))
+    longest = jnp.max(lengths)
+    nothing = lengths <= ROUNDING * float(jnp.finfo(rows.dtype).eps) * longest
+    sizes = jnp.where(nothing, jnp.where(longest > 0, longest, jnp.ones_like(longest)), lengths)[:, None]
+    scaled = rows / sizes
+    columns = jax.lax.stop_gradient(jnp.max(jnp.abs(scaled), axis=0))
+    columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
+    scaled = scaled / columns
+    inverse = pseudo_inverse(scaled)
+    found = inverse.T @ (wanted / columns) / sizes[:, 0]
+    projector = without_effect(scaled, inverse)
+
+    def least() -> Float[Array, " m"]:
+        free = projector / sizes
+        return found - free @ (pseudo_inverse(free) @ found)
+
+    return jax.lax.cond(any_member(jnp.trace(projector) > 0.5), least, lambda: found)
+
+
+def without_effect(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> Float[Array, "m m"]:
+    """The projector onto those `z` for which `rows.T @ z` is zero, from the rows' pseudo-inverse."""
+    projector = jnp.eye(len(rows), dtype=rows.dtype) - rows @ inverse
+    # It has rank zero or more: rounding must not be taken for what has no effect.
+    return jnp.where(jnp.trace(projector) > 0.5, projector, jnp.zeros_like(projector))
 
 
 def rank_tolerance(dtype) -> float:

@@ -62,7 +62,7 @@ def saddle_solver(
 
     `A` is symmetric and non-negative. The quasi-definite matrix `[[eps, B^T], [B, -(A + eps)]]` is factorised once and
     refined against the unregularised equations. `y` and `A z`, `B^T z` are unique; for consistent right-hand sides `z`
-    is of least norm to rounding, entries counted by the roots of the diagonal of `A`. Derivatives are those of the
+    is of least norm to rounding, entries counted by the sizes of their rows. Derivatives are those of the
     equations, by one more solve with the factorisation at hand.
 
     **Arguments:** `vanishing`: which rows are to be as small as they are beside the largest, see `nearly_vanish`.
@@ -75,7 +75,7 @@ def saddle_solver(
             BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)), None if vanishing is None else vanishing[None]
         )
         return lambda b1, b2: (b1, -inverse(b2[None])[0])
-    sizes = _sizes(jnp.diagonal(A), vanishing)
+    sizes = _sizes_by_columns(B, jnp.diagonal(A), _sizes(jnp.diagonal(A), vanishing))
     rows = B / sizes[:, None]
     columns = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), axis=0, initial=0.0))
     columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
@@ -158,6 +158,17 @@ def _refined(multiply: Callable[[Array], Array], inverse: Callable[[Array], Arra
 def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Array, "mn mn"]:
     n = B.shape[1]
     return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
+
+
+def _sizes_by_columns(B: Float[Array, "m n"], diagonal: Float[Array, " m"], sizes: Float[Array, " m"]) -> Array:
+    """The `sizes` of rows; those of rows without a diagonal make their entries one beside what other rows have in the
+    same columns: a gear of small coefficients, which binds rates of joints alone, would drown in the regularisation."""
+    B, diagonal = jax.lax.stop_gradient((jnp.abs(B), jnp.abs(diagonal)))
+    alone = (diagonal <= NOTHING * largest(diagonal))[:, None]
+    columns = jnp.max(jnp.where(alone, jnp.zeros_like(B), B / sizes[:, None]), axis=0)
+    shared = columns > 0
+    own = jnp.max(jnp.where(shared, B, jnp.zeros_like(B)) / jnp.where(shared, columns, jnp.ones_like(columns)), axis=1)
+    return jnp.where(alone[:, 0] & (own > 0), own, sizes)
 
 
 def _sizes(diagonal: Float[Array, "m *b"], vanishing: Bool[Array, "m *b"] | None) -> Float[Array, "m *b"]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jmbs.ephs import ReferenceDAE
-from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions
+from jmbs.linear import least_multipliers, row_lengths, singular_values_of_directions
 
 
 class Forces(NamedTuple):
@@ -48,7 +48,7 @@ def instant(dae: ReferenceDAE, t: Any, x: tuple[Array, ...], velocity: Float[Arr
     known = dae.known(t, x)
     balance = -known.flow[: dae.plan.n_stored + dae.plan.n_free]
     wanted = balance - jnp.pad(velocity, (0, dae.plan.n_free))
-    multipliers = pseudo_inverse(known.C).T @ wanted if known.C.size else jnp.zeros(0, velocity.dtype)
+    multipliers = least_multipliers(known.C, wanted)
     return Instant(x, (known.efforts,), Forces(multipliers, known.violation, *_singular_values(known.C)))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.jaxext import entries_at
-from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions
+from jmbs.linear import pseudo_inverse, row_lengths, singular_values_of_directions, without_effect
 from jmbs.rigid_body import Column, Paths, TreeMotion, body_wrenches, frame_of, generalised_forces, less_loads
 from jmbs.spatial import add, cross, multiply, scale, subtract, times, transposed_times
 from jmbs.tree.constrained_rates import constraint_matrices, multipliers_of
@@ -107,7 +107,7 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
     loads = _constraint_loads(dae, geometry, multipliers) + direct_loads(dae, o)
     reaction = _reactions(dae, motion, less_loads(motion, wrench, loads))
     if mu is not None:
-        stress = _self_stress(scaled, inverse) / sizes[:, None]
+        stress = without_effect(scaled, inverse) / sizes[:, None]
         reaction, multipliers = _least(dae, geometry, motion, stress, reaction, multipliers)
         independent, lengths = singular_values_of_directions(rows), row_lengths(rows)
         first = jnp.where(independent[0] > 0, independent[0], jnp.ones_like(independent[0]))
@@ -135,13 +135,6 @@ def _taken(
     needed = dae.links.with_rotors(needed, velocity[layout.n - len(needed) :])
     kept = -o.flow[layout.kept_slots] - velocity[: len(layout.kept_slots)]
     return jnp.concatenate([forces - needed, kept, -o.flow[layout.free_slots]])
-
-
-def _self_stress(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> Float[Array, "m m"]:
-    """Its columns span the multipliers of the rows that have no effect."""
-    stress = jnp.eye(len(rows), dtype=rows.dtype) - rows @ inverse
-    # A projector has rank zero or more: rounding must not be taken for a self-stress.
-    return jnp.where(jnp.trace(stress) > 0.5, stress, jnp.zeros_like(stress))
 
 
 def _least(

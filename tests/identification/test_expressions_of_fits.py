@@ -65,8 +65,18 @@ def test_moved_centre_of_mass_leaves_the_geometry():
 def test_what_a_recording_sets_holds_there():
     given = study(("free",))
     data = tuple(dataclasses.replace(r, set={"bob/mass": 7.0}) for r in given.data)
-    problem = posed(parameters={"bob/mass": Parameter(3.0), "hinge/friction/viscous": Parameter()}, data=data)
-    assert fitted(problem, problem.unknowns.first)["bob/mass"] == 7.0
+    ties = {"bob/inertia[1,1]": "0.004 * bob/mass"}
+    unknown = {"bob/mass": Parameter(3.0), "hinge/friction/viscous": Parameter()}
+    problem = posed(parameters=unknown, data=data, ties=ties)
+    values = fitted(problem, problem.unknowns.first)
+    assert values["bob/mass"] == 7.0 and values["bob/inertia"][1, 1] == pytest.approx(0.028)
+
+
+@pytest.mark.parametrize("known, message", [({"delay": -0.1}, "delay: found -0.1"), ({"gain": 0.0}, "gain: found 0")])
+def test_sensors_that_cannot_be_are_refused(known, message):
+    sensors = {name: dataclasses.replace(one, **known) for name, one in study(("free",)).sensors.items()}
+    with pytest.raises(ModelError, match=message):
+        posed(sensors=sensors)
 
 
 def test_unknowns_of_held_out_recordings_are_estimated_apart():

@@ -79,3 +79,13 @@ def test_a_row_that_vanishes_binds_nothing(solver):
 def test_rows_nearly_vanish_beside_the_size_of_their_terms():
     rows = jnp.asarray([[1e-8, 0.0], [1e-3, 0.0], [0.0, 0.0], [0.0, -1.0]])
     assert nearly_vanish(rows, jnp.asarray(1.0)).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
+def test_rows_that_bind_free_unknowns_alone_hold_whatever_their_size(size):
+    """A gear of small coefficients between joint rates: the second row has nothing in `A`, and its unit is its own."""
+    A, B = np.diag([5.0, 3.0, 0.0]), np.array([[1.0, 0.0], [0.0, 1.0], [size, -2 * size]])
+    b1, b2 = np.array([2.0, 0.3]), np.array([0.1, -0.4, 0.5 * size])
+    y, z = saddle_solver(*(jnp.asarray(x, "float32") for x in (A, B)))(*(jnp.asarray(x, "float32") for x in (b1, b2)))
+    exact = np.linalg.solve(np.block([[np.zeros((2, 2)), B.T], [B, -A]]), np.concatenate([b1, b2]))
+    np.testing.assert_allclose(np.concatenate([y, z]), exact, rtol=2e-5)

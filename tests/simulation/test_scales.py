@@ -113,3 +113,34 @@ def test_multipliers_of_gears_do_not_drown_beside_large_coefficients():
         sol = jmbs.simulate(geared(length).compile(), **settings, formulation=formulation)
         found.append(np.asarray(sol.multipliers["gear"][:, 0]) / length**2)
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["tree", "absolute"])
+@pytest.mark.parametrize(("dtype", "radius"), [("float32", 1e-3), ("float64", 1e-6)])
+def test_gears_of_small_coefficients_hold(formulation, dtype, radius):
+    """A belt over pulleys of a radius and of twice as much: in the absolute formulation they turned as if unbound."""
+    made = jmbs.Mechanism("belt", gravity=[0, 0, 0])
+    for name, torque in (("small", 2.0), ("large", 0.3)):
+        made.add_body(name, 1.0, [0.2, 0.2, 0.2])
+        made.add_joint(f"{name}_axle", "revolute", "ground", name, axis=[0, 0, 1], actuation=torque)
+    made.add_constraint("belt", "gear", joints={"small_axle": radius, "large_axle": -2 * radius})
+    run = jmbs.simulate(made.compile(dtype=dtype), ts=[0.0, 1.0], dt=0.1, solver="rk4", formulation=formulation)
+    rates = [float(run.v[f"{name}_axle"][-1, 0]) for name in ("small", "large")]
+    np.testing.assert_allclose(rates, [8.6, 4.3], rtol=1e-5)
+    np.testing.assert_allclose(run.multipliers["belt"][:, 0], -0.28 / radius, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_reactions_of_a_long_leaf_in_single_precision():
+    """Its weight was lost beside its length in the absolute formulation."""
+    length, mass = 1000.0, 8.0
+    made = jmbs.Mechanism("leaf", gravity=[0, 0, -9.81])
+    made.add_body("leaf", mass, [mass * length**2 / 12] * 3)
+    made.add_joint("hinge", "revolute", "ground", "leaf", None, [-0.4 * length, 0, 0], axis=[0, 0, 1])
+    made.set_initial(joints={"hinge": {"v": [1.5]}})
+    model = made.compile(dtype="float32")
+    run = jmbs.simulate(model, ts=[0.0, 0.01], dt=0.01, solver="rk4", formulation="absolute")
+    weight, centripetal = mass * 9.81, 0.4 * length * mass * 1.5**2
+    wanted = [0.0, -0.4 * length * weight, 0.0, -centripetal, 0.0, weight]
+    np.testing.assert_allclose(run.reaction["hinge"][0], wanted, rtol=1e-5, atol=1e-2)

@@ -101,11 +101,13 @@ class KineticEnergy(eqx.Module):
 
 
 def solve_symmetric_3x3(matrix: Float[Array, "3 3"], rhs: Float[Array, "3"]) -> Float[Array, "3"]:
-    """`matrix^-1 rhs` by cofactors, which compilers fuse."""
-    a, b, c = matrix[0], matrix[1], matrix[2]
+    """`matrix^-1 rhs` by cofactors, which compilers fuse; the trace is not zero."""
+    # In units of its own, so that products of three moments of a grain of sand do not underflow in float32.
+    unit = matrix[0, 0] + matrix[1, 1] + matrix[2, 2]
+    a, b, c = matrix[0] / unit, matrix[1] / unit, matrix[2] / unit
     bc = cross(b, c)
     cofactors = jnp.stack([dot(bc, rhs), dot(cross(c, a), rhs), dot(cross(a, b), rhs)])
-    return cofactors / dot(a, bc)
+    return cofactors / (dot(a, bc) * unit)
 
 
 class PotentialKineticCoupling(eqx.Module):

@@ -1,0 +1,51 @@
+"""Multipliers of least norm: those of the pseudo-inverse, and right where rows are of very different size."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jmbs.linear import least_multipliers, pseudo_inverse
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("redundant", [False, True])
+def test_they_are_those_of_the_pseudo_inverse(redundant):
+    """With derivatives, also where some rows say what others do."""
+    rows, change = (jnp.asarray(RNG.normal(size=(4, 6))) for _ in range(2))
+    mix = jnp.eye(4).at[3].set(jnp.array([1.0, -2.0, 0.5, 0.0])) if redundant else jnp.eye(4)
+    z = jnp.asarray(RNG.normal(size=4))
+
+    def found(function):
+        of = lambda s: function(mix @ (rows + s * change), (mix @ (rows + s * change)).T @ z)  # noqa: E731
+        return jax.jvp(of, (0.0,), (1.0,))
+
+    by_inverse = found(lambda rows, wanted: pseudo_inverse(rows).T @ wanted)
+    for one, other in zip(found(least_multipliers), by_inverse, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+def test_batches_of_both_kinds_keep_each_its_own():
+    mixes = jnp.stack([jnp.eye(3), jnp.eye(3).at[2].set(jnp.array([1.0, 1.0, 0.0]))])
+    rows = mixes @ jnp.asarray(RNG.normal(size=(3, 5)))
+    wanted = jnp.einsum("bmn,m->bn", rows, jnp.array([0.3, -1.0, 0.7]))
+    alone = [least_multipliers(*one) for one in zip(rows, wanted, strict=True)]
+    np.testing.assert_allclose(jax.vmap(least_multipliers)(rows, wanted), alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_units_of_lengths_do_not_matter(size):
+    """Weight and drive of a long leaf on a hinge, in single precision: its weight was lost beside its length."""
+    rows = np.array([[1.0, 0.0, 0.0], [size, 1.0, 0.0], [0.0, size, 1.0]])
+    z = np.array([-31.0 * size, 78.0, -7.0])
+    found = least_multipliers(jnp.asarray(rows, "float32"), jnp.asarray(rows.T @ z, "float32"))
+    np.testing.assert_allclose(found, z, rtol=1e-3, atol=2e-5)
+
+
+def test_rows_that_are_rounding_stay_small():
+    rows = jnp.array([[1.0, 0.0, 2.0], [1e-17, 0.0, -1e-17]])
+    found = least_multipliers(rows, rows.T @ jnp.array([2.0, 0.0]) + 1e-12)
+    assert np.max(np.abs(found - jnp.array([2.0, 0.0]))) < 1e-3
