@@ -52,7 +52,7 @@ def first_coefficients(problem: DesignProblem, rng: np.random.Generator) -> np.n
     part = FIRST_PART
     while part >= LEAST_PART:
         found = scaled_to_inputs(problem.plan, drawn, part)
-        if beyond(reach_of(problem, found))[0] <= 0:
+        if beyond(reach_of(problem, found))[0] <= ROUNDING:
             return found
         part *= SMALLER
     name = beyond(reach := reach_of(problem, found))[1]
@@ -152,4 +152,4 @@ def _drawn_in(problem: DesignProblem, coefficients: np.ndarray) -> np.ndarray | 
         factor *= 1 - 1.5 * min(by, 0.05) - ROUNDING
         if factor < 0.9:
             return None
-    return None
+    return factor * coefficients if by <= ROUNDING else None

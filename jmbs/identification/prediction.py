@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from jmbs.identification.expressions import Expression
 from jmbs.identification.interpolation import ORDER, REACH, at_times
-from jmbs.identification.output_names import OutputName
+from jmbs.identification.output_names import OutputName, parse_index
 from jmbs.identification.outputs import needs_audit, needs_rates, signal
 from jmbs.identification.places import Place, place_of, with_places
 from jmbs.identification.study import SENSOR_KEYS
@@ -149,11 +149,11 @@ def with_ties(
     expression's paths are looked up by name, else in the model. All is set at once: what is allowed of one may depend
     on the other."""
     found: dict[str, Array] = {}
-    placed, held = dict(placed), {path: jnp.reshape(x, ()) for path, x in (fixed or {}).items() if jnp.size(x) == 1}
+    placed, fixed = dict(placed), fixed or {}
     for place, expression in ties:
-        known = {**named, **found, **held}
+        known = {path: value for path, value in {**named, **found}.items() if parse_index(path)[0] not in fixed}
         asks = any(path not in known for path in expression.names)
-        found[place.path] = value_of(expression, with_places(model, placed)[0] if asks else model, known)
+        found[place.path] = value_of(expression, with_places(model, placed, fixed)[0] if asks else model, known)
         placed[place] = jnp.reshape(found[place.path], 1)
     whole, moved = with_places(model, placed, fixed)
     return whole, found, moved

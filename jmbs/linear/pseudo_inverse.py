@@ -10,7 +10,7 @@ from jmbs.jaxext import any_member, kept_rule
 from jmbs.linear.lapack import singular_values, svd
 
 ROUNDING = 16.0
-"""Times `eps` the longest row is one that may be nothing but rounding."""
+"""Times `eps` the largest row or column is one that may be nothing but rounding."""
 
 
 def pseudo_inverse(matrix: Float[Array, "m n"]) -> Float[Array, "n m"]:
@@ -55,13 +55,9 @@ def least_multipliers(rows: Float[Array, "m n"], wanted: Float[Array, " n"]) -> 
     """
     if rows.size == 0:
         return jnp.zeros(len(rows), rows.dtype)
-    lengths = jax.lax.stop_gradient(row_lengths(rows))
-    longest = jnp.max(lengths)
-    nothing = lengths <= ROUNDING * float(jnp.finfo(rows.dtype).eps) * longest
-    sizes = jnp.where(nothing, jnp.where(longest > 0, longest, jnp.ones_like(longest)), lengths)[:, None]
+    sizes = _sizes(row_lengths(rows))[:, None]
     scaled = rows / sizes
-    columns = jax.lax.stop_gradient(jnp.max(jnp.abs(scaled), axis=0))
-    columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
+    columns = _sizes(jnp.max(jnp.abs(scaled), axis=0))
     scaled = scaled / columns
     inverse = pseudo_inverse(scaled)
     found = inverse.T @ (wanted / columns) / sizes[:, 0]
@@ -74,11 +70,24 @@ def least_multipliers(rows: Float[Array, "m n"], wanted: Float[Array, " n"]) -> 
     return jax.lax.cond(any_member(jnp.trace(projector) > 0.5), least, lambda: found)
 
 
+def _sizes(largest: Float[Array, " n"]) -> Float[Array, " n"]:
+    """What to divide by so that the largest entries are one, without derivative: that of all for mere rounding."""
+    largest = jax.lax.stop_gradient(largest)
+    most = jnp.max(largest)
+    nothing = largest <= ROUNDING * float(jnp.finfo(largest.dtype).eps) * most
+    return jnp.where(nothing, jnp.where(most > 0, most, jnp.ones_like(most)), largest)
+
+
 def without_effect(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> Float[Array, "m m"]:
-    """The projector onto those `z` for which `rows.T @ z` is zero, from the rows' pseudo-inverse."""
+    """The projector onto those `z` for which `rows.T @ z` is zero, from the rows' pseudo-inverse.
+
+    Entries of rows that have no part in it are zero and not rounding, which would count where rows are scaled back.
+    """
     projector = jnp.eye(len(rows), dtype=rows.dtype) - rows @ inverse
-    # It has rank zero or more: rounding must not be taken for what has no effect.
-    return jnp.where(jnp.trace(projector) > 0.5, projector, jnp.zeros_like(projector))
+    part = jnp.diagonal(projector) > rank_tolerance(projector.dtype)
+    # It has rank zero or more.
+    some = (jnp.trace(projector) > 0.5) & part[:, None] & part
+    return jnp.where(some, projector, jnp.zeros_like(projector))
 
 
 def rank_tolerance(dtype) -> float:

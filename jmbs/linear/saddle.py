@@ -28,6 +28,8 @@ ROUNDING = 256
 """Times `eps` the size up to which entries of a row of unit scale, in rad and m, may be nothing but rounding."""
 VANISHING_EXPONENT = 0.375
 """`eps ** 0.375` of the size are entries, at most, that may be nothing but drift: 1e-6 in float64, 3e-3 in float32."""
+LEAST_ENTRY = 16
+"""Times `eps` the largest entry is one that may be nothing but rounding, where units may differ."""
 NOTHING = 1e-30
 """Of the largest diagonal entry: one that is no more is zero."""
 
@@ -75,7 +77,7 @@ def saddle_solver(
             BlockTridiagonal(A[None], jnp.zeros((0, m, m), A.dtype)), None if vanishing is None else vanishing[None]
         )
         return lambda b1, b2: (b1, -inverse(b2[None])[0])
-    sizes = _sizes_by_columns(B, jnp.diagonal(A), _sizes(jnp.diagonal(A), vanishing))
+    sizes = _sizes_by_columns(B, jnp.diagonal(A), _sizes(jnp.diagonal(A), vanishing), vanishing)
     rows = B / sizes[:, None]
     columns = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), axis=0, initial=0.0))
     columns = jnp.where(columns > 0, columns, jnp.ones_like(columns))
@@ -160,15 +162,20 @@ def _saddle_matrix(A: Float[Array, "m m"], B: Float[Array, "m n"]) -> Float[Arra
     return jnp.block([[jnp.zeros((n, n), A.dtype), B.T], [B, -A]])
 
 
-def _sizes_by_columns(B: Float[Array, "m n"], diagonal: Float[Array, " m"], sizes: Float[Array, " m"]) -> Array:
+def _sizes_by_columns(
+    B: Float[Array, "m n"], diagonal: Float[Array, " m"], sizes: Float[Array, " m"], vanishing: Bool[Array, " m"] | None
+) -> Float[Array, " m"]:
     """The `sizes` of rows; those of rows without a diagonal make their entries one beside what other rows have in the
-    same columns: a gear of small coefficients, which binds rates of joints alone, would drown in the regularisation."""
+    same columns: a gear of small coefficients, which binds rates of joints alone, would drown in the regularisation.
+    Rows and columns that vanish, or are nothing but rounding, have no say."""
     B, diagonal = jax.lax.stop_gradient((jnp.abs(B), jnp.abs(diagonal)))
+    least = LEAST_ENTRY * float(jnp.finfo(B.dtype).eps)
     alone = (diagonal <= NOTHING * largest(diagonal))[:, None]
     columns = jnp.max(jnp.where(alone, jnp.zeros_like(B), B / sizes[:, None]), axis=0)
-    shared = columns > 0
+    shared = columns > least * jnp.max(columns)
     own = jnp.max(jnp.where(shared, B, jnp.zeros_like(B)) / jnp.where(shared, columns, jnp.ones_like(columns)), axis=1)
-    return jnp.where(alone[:, 0] & (own > 0), own, sizes)
+    sound = alone[:, 0] & (own > 0) & (jnp.max(B, axis=1) > least * jnp.max(B))
+    return jnp.where(sound if vanishing is None else sound & ~vanishing, own, sizes)
 
 
 def _sizes(diagonal: Float[Array, "m *b"], vanishing: Bool[Array, "m *b"] | None) -> Float[Array, "m *b"]:

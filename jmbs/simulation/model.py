@@ -105,7 +105,8 @@ class Model(eqx.Module):
             try:
                 refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
             except AssemblyError:
-                self._refuse_beyond_tables(float(t))
+                if any(np.isnan(size) for units in misses.sizes.values() for size in units.values()):
+                    self._refuse_beyond_tables(float(t))
                 raise
             self._refuse_singular(state)
             self._refuse_no_length(state)

@@ -50,7 +50,7 @@ def input_units(model: Model, port: str) -> tuple[str, ...]:
     and what sources of other systems give. None where they are not known."""
     owner, _, key = port.rpartition("/")
     drives, plan = model.dae.drives, model.dae.plan
-    if key in PART_UNITS:
+    if key in PART_UNITS and owner in drives:
         return (PART_UNITS[key],)
     joint = next((entry for entry in model.layout.coordinates if entry.joint == owner), None)
     if joint is not None:

@@ -49,3 +49,23 @@ def test_rows_that_are_rounding_stay_small():
     rows = jnp.array([[1.0, 0.0, 2.0], [1e-17, 0.0, -1e-17]])
     found = least_multipliers(rows, rows.T @ jnp.array([2.0, 0.0]) + 1e-12)
     assert np.max(np.abs(found - jnp.array([2.0, 0.0]))) < 1e-3
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float64", 1e-6), ("float64", 1e-9), ("float32", 1e-3)])
+def test_a_small_row_keeps_its_own_beside_redundant_ones(dtype, size):
+    """A belt on pulleys of a millimetre, and a door on two hinges."""
+    rng = np.random.default_rng(5)
+    door, belt = rng.normal(size=(3, 4)), size * rng.normal(size=(1, 3))
+    rows = np.block([[np.vstack([door, door[:2] + door[1:]]), np.zeros((5, 3))], [np.zeros((1, 4)), belt]])
+    shares = np.linalg.pinv(rows[:5]).T @ rows[:5].T @ rng.normal(size=5)
+    z = np.append(shares, 280e-3 / size)
+    found = least_multipliers(jnp.asarray(rows, dtype), jnp.asarray(rows.T @ z, dtype))
+    np.testing.assert_allclose(found, z, rtol=1e-8 if dtype == "float64" else 1e-3)
+
+
+def test_columns_that_are_rounding_stay_small():
+    rows = RNG.normal(size=(4, 6))
+    z = np.array([1.0, 2.0, 3.0, 4.0])
+    with_noise = np.column_stack([rows, 1e-17 * RNG.normal(size=4)])
+    found = least_multipliers(jnp.asarray(with_noise), jnp.asarray(np.append(rows.T @ z, 1e-15)))
+    np.testing.assert_allclose(found, z, rtol=1e-9)

@@ -89,3 +89,17 @@ def test_rows_that_bind_free_unknowns_alone_hold_whatever_their_size(size):
     y, z = saddle_solver(*(jnp.asarray(x, "float32") for x in (A, B)))(*(jnp.asarray(x, "float32") for x in (b1, b2)))
     exact = np.linalg.solve(np.block([[np.zeros((2, 2)), B.T], [B, -A]]), np.concatenate([b1, b2]))
     np.testing.assert_allclose(np.concatenate([y, z]), exact, rtol=2e-5)
+
+
+@pytest.mark.parametrize("vanishing", [None, np.array([False, False, False, True])])
+def test_rounding_gives_no_row_a_size(vanishing):
+    """Neither what a row has in columns of others, nor a whole row, nor what a column has of rows with a diagonal."""
+    A = np.diag([5.0, 3.0, 0.0, 0.0])
+    for last, third in (([1.0, 1e-17, 1.0], [0.0, 0.0, 1.0]), ([1e-17, 0.0, 0.0], [1.0, -2.0, 1.0])):
+        B = np.array([[1.0, 0.0, 1e-17], [0.0, 1.0, 0.0], third, last])
+        z = np.array([0.3, -0.2, 0.7, 0.0 if third[0] else 0.5])
+        y = np.array([0.1, 0.2, -0.4])
+        small = None if vanishing is None else jnp.asarray(vanishing)
+        found = saddle_solver(jnp.asarray(A), jnp.asarray(B), small)(jnp.asarray(B.T @ z), jnp.asarray(B @ y - A @ z))
+        np.testing.assert_allclose(found[0], y, atol=1e-8)
+        np.testing.assert_allclose(found[1], z, atol=1e-8)

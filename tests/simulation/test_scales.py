@@ -125,6 +125,9 @@ def test_gears_of_small_coefficients_hold(formulation, dtype, radius):
         made.add_body(name, 1.0, [0.2, 0.2, 0.2])
         made.add_joint(f"{name}_axle", "revolute", "ground", name, axis=[0, 0, 1], actuation=torque)
     made.add_constraint("belt", "gear", joints={"small_axle": radius, "large_axle": -2 * radius})
+    made.add_body("door", 1.5, [0.1, 0.1, 0.1])  # on two hinges, so that something is redundant
+    for name, height in (("upper", 0.5), ("lower", -0.5)):
+        made.add_joint(name, "revolute", "ground", "door", [3, 0, height], [-0.4, 0, height], axis=[0, 0, 1])
     run = jmbs.simulate(made.compile(dtype=dtype), ts=[0.0, 1.0], dt=0.1, solver="rk4", formulation=formulation)
     rates = [float(run.v[f"{name}_axle"][-1, 0]) for name in ("small", "large")]
     np.testing.assert_allclose(rates, [8.6, 4.3], rtol=1e-5)
