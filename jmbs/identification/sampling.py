@@ -28,8 +28,9 @@ def sampling_findings(problem: FitProblem, experiment: Experiment, local: np.nda
     noise = deviations_of(problem.study, recording, experiment.program.sensors, problem.noise)
     findings = []
     begin, span = float(recording.ts[0]), float(recording.ts[-1] - recording.ts[0])
-    step = max(spacing, span / len(recording.ts)) / FINER  # as many times as one run shows
-    shown = problem.predicted(experiment, local, begin + step * np.arange(int(span / step) + 1))
+    most = FINER * len(recording.ts)  # as many times as one run shows
+    step = max(spacing / FINER, span / (most - 1))
+    shown = problem.predicted(experiment, local, begin + step * np.arange(min(int(span / step) + 1, most)))
     for name, values in shown.items():
         found = _fastest_period(values, step, NOISES * float(np.min(noise[name])))
         if found is not None and found < FEWEST * spacing:

@@ -31,9 +31,9 @@ class One(NamedTuple):
     member: Times
 
 
-def findings(signal, noise: float = 1e-3, n: int = 101):
-    recording = Recording("swing", TS, {"x": np.zeros(101)})
-    one = One(recording, FitProgram((), ("x",), (), (), 8, "rk4"), Times(np.resize(TS, n)))
+def findings(signal, noise: float = 1e-3, n: int = 101, ts: np.ndarray = TS):
+    recording = Recording("swing", ts, {"x": np.zeros(101)})
+    one = One(recording, FitProgram((), ("x",), (), (), 8, "rk4"), Times(np.resize(ts, n)))
 
     def predicted(experiment, local, times) -> dict[str, np.ndarray]:
         del local
@@ -56,6 +56,12 @@ def test_samples_in_a_period(per_period: float, named: bool, n: int):
         assert "samples every 0.02 s" in found[0].message
         said = float(found[0].message.split("about ")[1].split(" s ")[0])
         assert said == pytest.approx(period, rel=0.15)
+
+
+@pytest.mark.parametrize("gap", [0.01, 0.37, 5.0])
+def test_a_gap_between_samples_asks_for_no_more_of_a_run_than_it_shows(gap: float):
+    ts = np.concatenate([TS[:51], TS[51:] + gap])
+    assert findings(lambda t: 0.3 * np.sin(2 * np.pi * t / 0.8), ts=ts) == []
 
 
 def test_a_fast_motion_counts_where_it_stands_out_of_the_noise():
