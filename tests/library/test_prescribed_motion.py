@@ -75,17 +75,17 @@ def test_it_starts_where_the_motion_does(model, state):
     np.testing.assert_allclose(state["hinge/q_r"], [0.3], atol=1e-15)
 
 
-@pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_run_that_starts_later_starts_where_the_motion_is_then(model, batched):
+@pytest.mark.parametrize("steps", ["fixed", *(pytest.param(x, marks=pytest.mark.slow) for x in ("adaptive", "batch"))])
+def test_a_run_that_starts_later_starts_where_the_motion_is_then(model, steps):
     later = 0.4
     where, speed = 0.5 * np.sin(3 * later + PHASE) + 0.2, 1.5 * np.cos(3 * later + PHASE)
     state = model.initial_state(later)
     np.testing.assert_allclose([state["rail/q_r"][0], state["trolley/p"][3]], [where, speed], atol=1e-12)
     settings = {"t0": later, "t1": later + 0.02, "save_every": 0.01, "audit": False}
-    if batched:
+    if steps == "batch":
         sol = jmbs.simulate_batch(lambda _: model, jnp.zeros(1), **settings)
     else:
-        sol = jmbs.simulate(model, **settings, dt=0.01, solver="rk4")
+        sol = jmbs.simulate(model, **settings, **({"dt": 0.01, "solver": "rk4"} if steps == "fixed" else {}))
     first = (np.ravel(sol.q["rail"])[0], np.ravel(sol.v["rail"])[0])
     np.testing.assert_allclose(first, [where, speed], atol=1e-12)
 
