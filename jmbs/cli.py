@@ -104,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_design(commands)
     _add_sweep(commands)
+    _add_plot(commands)
 
     check = commands.add_parser("check", parents=[shared], help="validate and describe without simulating")
     check.set_defaults(command=_check)
@@ -220,6 +221,15 @@ def _add_sweep(commands: Any) -> None:
     _add_cache(sweep)
     _add_debug(sweep)
     sweep.set_defaults(command=_sweep)
+
+
+def _add_plot(commands: Any) -> None:
+    from jmbs.plot_command import DESCRIPTION, add_arguments, plot_command
+
+    plot = commands.add_parser("plot", help="draw the pictures of a result again", description=DESCRIPTION)
+    add_arguments(plot)
+    _add_debug(plot)
+    plot.set_defaults(command=plot_command)
 
 
 def _version() -> str:

@@ -8,6 +8,7 @@ from jmbs.io.load import ModelNotes, import_model, load, load_model
 from jmbs.io.models import ImportedModel, is_model, read_model
 from jmbs.io.result import (
     PLOT_FOLDER,
+    RESULT_FILE,
     RESULT_FILES,
     ResultFolderError,
     check_directory,
@@ -43,6 +44,7 @@ __all__ = [
     "FIT_FILES",
     "PLOT_FOLDER",
     "REPORT_FILE",
+    "RESULT_FILE",
     "RESULT_FILES",
     "ConfigError",
     "ImportedModel",

@@ -7,7 +7,14 @@ from jmbs.simulation.batch_runs import simulate_batch, takes_adaptive_steps
 from jmbs.simulation.broken_laws import BrokenLaw
 from jmbs.simulation.compilation import compile
 from jmbs.simulation.dataset import ACCOUNT as SCALARS
-from jmbs.simulation.dataset import BY_COMPONENT, WRENCH_NAMES, WRENCH_UNITS, labelled_arrays, variable_name
+from jmbs.simulation.dataset import (
+    BY_COMPONENT,
+    RESULT_SCHEMA,
+    WRENCH_NAMES,
+    WRENCH_UNITS,
+    labelled_arrays,
+    variable_name,
+)
 from jmbs.simulation.inputs import input_size, with_inputs
 from jmbs.simulation.integrate import simulate
 from jmbs.simulation.labelled import LabelledArrays
@@ -42,6 +49,7 @@ __all__ = [
     "Model",
     "MotionView",
     "PIECE",
+    "RESULT_SCHEMA",
     "SCALARS",
     "STATUS_NAMES",
     "SpeedCase",

@@ -78,10 +78,11 @@ def log_scale(ax: Axes) -> None:
 
 def headline(figure: Figure, dataset: Result) -> None:
     """The system's name above the figure, and that the run failed if it did."""
-    failure = dataset.attrs.get("failure_time", np.nan)
+    failure = _failure_time(dataset)
     text = str(dataset.attrs.get("name", ""))
     if np.isfinite(failure):
-        text += f" - failed at t = {failure:.6g} s ({dataset.attrs.get('status_name', 'unknown')})"
+        status = dataset.attrs.get("status_name", "")  # of a member of a batch only the long message is there
+        text += f" - failed at t = {failure:.6g} s" + (f" ({status})" if status else "")
     place = {"y": 1 - EDGE / figure.get_figheight()} if figure.get_layout_engine() is None else {}
     figure.suptitle(text, fontsize=11, **place, color="crimson" if np.isfinite(failure) else "black")
 
@@ -91,6 +92,12 @@ def finish_axes(ax: Axes, dataset: Result, label: str) -> None:
     ax.set_ylabel(label, fontsize=8)
     ax.tick_params(labelsize=8)
     ax.grid(True, alpha=0.3)
-    failure = dataset.attrs.get("failure_time", np.nan)
+    failure = _failure_time(dataset)
     if np.isfinite(failure):
         ax.axvline(failure, color="crimson", linestyle=":", linewidth=1.5, label="_failure")
+
+
+def _failure_time(dataset: Result) -> float:
+    """An attribute of a run, a variable of a member of a batch; not finite where nothing failed."""
+    own = dataset["failure_time"].values if "failure_time" in dataset else dataset.attrs.get("failure_time", np.nan)
+    return float(own)
