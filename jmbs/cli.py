@@ -276,8 +276,9 @@ def _fit(args: argparse.Namespace) -> int:
     from jmbs.fit_command import fit_command
     from jmbs.jaxext import ask_for_quick_compiling
 
-    if args.check and args.resume:
-        raise ModelError("--resume", "beside --check", "one of them: a check has nothing to go on with")
+    fits_only = {"--resume": args.resume, "--profile": args.profile, "--cross-validate": args.cross_validate}
+    for option in (option for option, given in fits_only.items() if given and args.check):
+        raise ModelError(option, "beside --check", "one of them: a check fits nothing")
     ask_for_quick_compiling()
     _on_cpu()
     _use_cache(args)

@@ -218,7 +218,7 @@ def _draw(ax: Axes, dataset: Result, lines: list[Line], label: str) -> None:
     times = dataset["time"].values
     for line, (colour, dash) in zip(lines[:MOST_LINES], _styles(len(lines)), strict=False):
         # Just before a blow-up values may be finite and yet beyond what axes with margins can hold.
-        values = np.where(np.abs(line.values) < DRAWABLE, line.values, np.nan)
+        values = np.where(np.abs(line.values, dtype=np.float64) < DRAWABLE, line.values, np.nan)
         style = {"color": colour, "linestyle": dash, "linewidth": 1.3}
         if (alone := _without_neighbours(values)).size:
             style |= {"marker": "o", "markersize": 3.0, "markevery": alone.tolist()}

@@ -198,6 +198,10 @@ def test_resume_goes_on_where_there_is_something_to_go_on_with(stub, tmp_path, c
     assert main(["fit", "study.yaml", "--resume"]) == 2
     assert "--resume: found no --out, wanted" in capsys.readouterr().err
     assert fit("--check", "--resume") == 2
+    capsys.readouterr()
+    assert fit("--check", "--profile", "cart/mass") == 2
+    assert "--profile: found beside --check, wanted one of them" in capsys.readouterr().err
+    assert fit("--check", "--cross-validate") == 2
     assert fit("--resume") == 0 and stub.options["resume"] is False
     assert "the fit starts anew" in capsys.readouterr().err
     checkpoint = tmp_path / "out" / "checkpoint.npz"

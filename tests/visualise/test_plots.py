@@ -27,8 +27,18 @@ def ink(path) -> float:
     return float(np.mean(np.any(pixels < 0.99, axis=-1)))
 
 
+def in_single_precision(trajectory):
+    return jax.tree.map(lambda x: x.astype(jnp.float32) if jnp.issubdtype(x.dtype, jnp.floating) else x, trajectory)
+
+
 @pytest.mark.parametrize(
-    "make", [pair_trajectory, lambda: failed(pair_trajectory(), 6.0), lambda: chain_trajectory(20)]
+    "make",
+    [
+        pair_trajectory,
+        lambda: failed(pair_trajectory(), 6.0),
+        lambda: chain_trajectory(20),
+        lambda: in_single_precision(pair_trajectory()),
+    ],
 )
 def test_three_pictures_with_content(make, tmp_path):
     drawn = plot_trajectory(make(), tmp_path / "plots")
