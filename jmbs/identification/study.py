@@ -13,7 +13,7 @@ from jmbs.identification.excitation import Excitation
 from jmbs.identification.findings import Finding
 from jmbs.identification.optimiser import Optimiser
 from jmbs.identification.wildcards import by_single_path
-from jmbs.library.mechanics import TableSpec
+from jmbs.library.mechanics import TableSpec, known_seed
 from jmbs.simulation import Model
 
 SENSOR_KEYS = ("gain", "bias", "delay")
@@ -182,6 +182,7 @@ class Study:
     design: Excitation | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", known_seed(self.seed))
         object.__setattr__(self, "parameters", by_single_path(models_of(self), self.parameters))
 
 

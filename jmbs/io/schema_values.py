@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from jmbs.library.mechanics import is_number, nearest
+from jmbs.errors import ModelError
+from jmbs.library.mechanics import is_number, known_seed, nearest
 
 # What a required key holds, for the message when it is not there.
 _WANTED = {
@@ -86,9 +87,10 @@ def _whole(value: Any) -> int:
 
 
 def _seed(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise refusal("a non-negative whole number below 2**63")
-    return value
+    try:
+        return known_seed(value)
+    except ModelError as error:
+        raise refusal(error.wanted) from None
 
 
 def _word(value: Any) -> str:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import count, show
+from jmbs.library.mechanics import count, known_seed, show
 from jmbs.simulation import Model, run_times
 from jmbs.sweeping.designs import DESIGNS, SAMPLED, AbstractDesign, GridDesign, ListDesign, Spread
 from jmbs.sweeping.distributions import distribution
@@ -115,7 +115,7 @@ def make_study(
     paths = list(vary if columns is None else columns)
     if not paths:
         raise ModelError("vary", "nothing", "paths of what varies, and how")
-    varied = varied_paths(model, paths)
+    seed, varied = known_seed(seed), varied_paths(model, paths)
     made = _listed(varied, columns) if columns is not None else _designed(varied, vary, design, members, seed)
     parsed = parse_keep(model, keep)
     nothing_twice(parsed, RESERVED | {variable(path): "a varied path" for path in paths})

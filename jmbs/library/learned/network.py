@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jmbs.arrays import total
 from jmbs.errors import ModelError
-from jmbs.library.mechanics import WEIGHTS, count, show, unit_and_rule
+from jmbs.library.mechanics import WEIGHTS, count, known_seed, show, unit_and_rule
 
 FIRST_OUTPUT = 0.3
 """How large the weights of the last layer are at first, beside those of the others."""
@@ -35,9 +35,7 @@ class Network(eqx.Module):
         widths = [hidden] if isinstance(hidden, int) else list(hidden)
         sizes = [count(f"hidden/{i}", width) for i, width in enumerate(widths)]
         sizes = [count("inputs", inputs), *sizes, count("outputs", outputs)]
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ModelError("seed", show(seed), "a whole number, not negative")
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(known_seed(seed))
         weights, biases = [], []
         for layer, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
             last = layer == len(sizes) - 2

@@ -50,6 +50,13 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f"; known: {', '.join(shortened(name) for name in names[:16])}" if names else "; there is none"
 
 
+def known_seed(value: Any) -> int:
+    """What everything random derives from. Raises `ModelError`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**63:
+        raise ModelError("seed", show(value), "a non-negative whole number below 2**63")
+    return int(value)
+
+
 LARGEST = 1e38
 """In magnitude, of any number in a model: single precision holds it, and products of six are still finite in double."""
 

@@ -65,10 +65,8 @@ class Mechanism:
         seed: int = 0,
         environment_pressure: float | None = None,
     ):
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-            raise ModelError("seed", checks.show(seed), "a non-negative whole number below 2**63")
         self.name = checks.title("name", name)
-        self.seed = int(seed)
+        self.seed = checks.known_seed(seed)
         self.gravity = checks.vector("gravity", gravity, 3, "3 finite numbers, m/s^2")
         self.environment_temperature = checks.number(
             "environment/temperature", environment_temperature, positive=True, unit="K"
