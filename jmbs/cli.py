@@ -243,7 +243,7 @@ def _version() -> str:
 def _run(args: argparse.Namespace) -> int:
     from jmbs.io import check_directory, claimed, write_result
     from jmbs.jaxext import ask_for_quick_compiling
-    from jmbs.running import draw_plots, number, report, simulate_timed
+    from jmbs.running import draw_plots, number, report, simulate_timed, tolerance_note
     from jmbs.simulation import labelled_arrays, waiting
 
     if args.out is not None:
@@ -254,6 +254,8 @@ def _run(args: argparse.Namespace) -> int:
     _use_cache(args)
     with waiting("planning"):
         mechanism, model = _compile(args)
+    if note := tolerance_note(model):
+        print(f"jmbs: note: {note}", file=sys.stderr)
     with claimed(args.out, mechanism.name, args.force) as directory:
         trajectory, compile_time, wall_time = simulate_timed(model)
         with waiting("writing and drawing"):

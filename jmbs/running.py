@@ -32,6 +32,16 @@ def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:
     return dataclasses.replace(trajectory, labels=labels), compile_time, whole - compile_time
 
 
+def tolerance_note(model: Any) -> str:
+    """What to tell of a relative tolerance that the precision does not hold; empty of others."""
+    from jmbs.simulation import least_rtol
+
+    given, least = model.settings.rtol, least_rtol(model.dtype)
+    if given is None or given >= least:
+        return ""
+    return f"simulation/tolerance/rtol: {given:g} is less than {model.dtype} holds; steps are chosen with {least:.2g}"
+
+
 def _simulate(model: Any, state: Any) -> Trajectory:
     """The trajectory, or that of what was computed when the run was interrupted."""
     from jmbs.simulation import simulate, waiting

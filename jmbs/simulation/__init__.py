@@ -25,6 +25,7 @@ from jmbs.simulation.outcome import jmbs_version
 from jmbs.simulation.parameter_values import parameter_paths, parameter_unit, parameter_value
 from jmbs.simulation.progress import waiting
 from jmbs.simulation.quantity_units import FORCE_UNITS, input_units, state_units
+from jmbs.simulation.run_settings import least_rtol
 from jmbs.simulation.run_times import run_times
 from jmbs.simulation.run_view import run_view
 from jmbs.simulation.saved_names import saved_names
@@ -72,6 +73,7 @@ __all__ = [
     "is_successful",
     "known_number",
     "labelled_arrays",
+    "least_rtol",
     "jmbs_version",
     "loops",
     "map_batch",

@@ -93,7 +93,8 @@ def simulate(
       `jnp.linspace(0.0, t1, 101)`, and no `save_every`. Times that are not in order give the status `invalid_times`.
     - `solver`: a method's name or a diffrax Runge-Kutta solver.
     - `dt`: fixed step, s, shortened so that it divides each saving interval; or `tolerance`: one number, or `rtol`
-      and `atol`. Derivatives by times keep the number of steps in each interval, and stretch these.
+      and `atol`, of which `rtol` counts as eight times the rounding of the precision where it is less (1e-6 in
+      float32). Derivatives by times keep the number of steps in each interval, and stretch these.
     - `constraints`: none, baumgarte or project; `baumgarte`: its rate, 1/s.
     - `formulation`: tree or absolute; the default is the tree where there is one.
     - `inputs`: port path to constant, table or function, see `jmbs.simulation.with_inputs`.

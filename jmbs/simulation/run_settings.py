@@ -194,11 +194,18 @@ def _step_control(settings, dt, tolerance, method, dtype):
         rtol, atol = _tolerances(tolerance)
     else:
         rtol = atol = None
+    if rtol is not None:
+        rtol = max(rtol, least_rtol(dtype))
     if dt is not None:
         dt = scalar("dt", dt, dtype) if is_traced(dt) else known_number("dt", dt, "s", positive=True)
     if dt is None and method in (*FIXED_STEP_ONLY, "RK4", "Euler", "ImplicitMidpoint"):
         raise ModelError("dt", "nothing", f"a fixed step, since {method} has no error estimate")
     return dt, rtol, atol
+
+
+def least_rtol(dtype: Any) -> float:
+    """The least relative tolerance that steps are chosen with: below it, what a step is judged by is rounding."""
+    return 8 * float(np.finfo(dtype).eps)
 
 
 def _tolerances(given: Any) -> list[float]:

@@ -110,8 +110,8 @@ def _coupled(dae: TreeDAE, t, y: Own, velocity: Array, motion: TreeMotion, wrenc
         stress = without_effect(scaled, inverse) / sizes[:, None]
         reaction, multipliers = _least(dae, geometry, motion, stress, reaction, multipliers)
         independent, lengths = singular_values_of_directions(rows), row_lengths(rows)
-        first = jnp.where(independent[0] > 0, independent[0], jnp.ones_like(independent[0]))
-        independent = jnp.pad(independent, (0, len(rows) - len(independent))) / first
+        most = jnp.max(independent, initial=0.0)
+        independent = jnp.pad(independent, (0, len(rows) - len(independent))) / jnp.where(most > 0, most, 1.0)
     efforts, violation = _efforts_and_violation(dae, t, geometry, o.free)
     tangents = sum(group.rates.size for group in layout.loops)
     values = jnp.concatenate([jnp.ones(_own_rows(dae) + tangents, dae.dtype), independent])

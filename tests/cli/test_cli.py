@@ -12,6 +12,7 @@ import types
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from io_result.synthetic import failed, pair_trajectory
 
@@ -31,6 +32,7 @@ class Stub:
         self.assembly_error = None
         self.simulate = lambda model, state, **options: pair_trajectory(state, count=21)
         self.precision = "float64"
+        self.settings, self.dtype = types.SimpleNamespace(rtol=1e-8), np.dtype(np.float64)
         self.chosen = ()
 
     def read_config(self, path, overrides=()):

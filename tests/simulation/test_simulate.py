@@ -12,6 +12,8 @@ from quick import quick_jit
 
 import jmbs
 from jmbs import ModelError, SimulationError, Status
+from jmbs.running import tolerance_note
+from jmbs.simulation import least_rtol
 
 RUN = {"dt": 0.01, "solver": "rk4", "t1": 0.5, "save_every": 0.1}
 
@@ -369,6 +371,19 @@ def test_float32(state):
     double = jmbs.simulate(jmbs.compile(pendulum_mechanism()), **RUN)
     np.testing.assert_allclose(sol.position["rod"], double.position["rod"], atol=2e-5)
     assert float(jnp.max(sol.constraint_position["hinge"])) < 1e-5
+
+
+def test_tolerances_below_rounding_are_those_of_rounding(configs):
+    """A heavy top in single precision took a hundred thousand steps, of which the run failed."""
+    mechanism = jmbs.load(configs / "heavy_top.yaml")
+    double = jmbs.simulate(mechanism.compile(), t1=0.2, save_every=0.1)
+    single = jmbs.compile(mechanism, dtype="float32")
+    sol = jmbs.simulate(single, t1=0.2, save_every=0.1, tolerance=1e-10)
+    assert single.settings.rtol == 1e-10 and sol.stats["steps"] < 1000
+    same = jmbs.simulate(single, t1=0.2, save_every=0.1, tolerance={"rtol": least_rtol(np.float32), "atol": 1e-10})
+    np.testing.assert_array_equal(sol.q["pivot"], same.q["pivot"])
+    np.testing.assert_allclose(sol.position["top"], double.position["top"], atol=1e-5)
+    assert "1e-10 is less than float32 holds" in tolerance_note(single) and not tolerance_note(mechanism.compile())
 
 
 def test_audit_off_gives_the_same_motion(model, state, sol):

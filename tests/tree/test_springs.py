@@ -157,6 +157,21 @@ def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+def test_a_free_joint_beside_others_binds_nothing():
+    """A bushing, whose joint closes a loop without a row: saved times could not be observed in the tree."""
+    m = jmbs.Mechanism(gravity=GRAVITY)
+    m.add_body("link", 1.0, **INERTIA)
+    m.add_joint("pivot", "spherical", "ground", "link", child_frame={"position": [0, 0.1, 0.3]})
+    spring = {"stiffness": [1.0, 2.0, 1.5, 30.0, 20.0, 40.0], "rest": [0, 0, 0, 1, 0, 0, 0]}
+    m.add_joint("bushing", "free", "ground", "link", spring=spring)
+    run = {"ts": [0.0, 0.05], "dt": 0.01, "solver": "rk4"}
+    tree, absolute = (jmbs.simulate(m.compile(), formulation=name, **run) for name in ("tree", "absolute"))
+    for joint in ("pivot", "bushing"):
+        np.testing.assert_allclose(tree.q[joint], absolute.q[joint], atol=1e-10)
+        np.testing.assert_allclose(tree.reaction[joint], absolute.reaction[joint], atol=1e-9)
+    np.testing.assert_allclose(tree.total, absolute.total, atol=1e-10)
+
+
 def tied() -> jmbs.Mechanism:
     """The arm with a spring and damper between two points, a load of a table, a user's force, and a store of heat."""
     m = arm()
