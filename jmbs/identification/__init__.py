@@ -58,7 +58,7 @@ from jmbs.identification.result import Fit
 from jmbs.identification.start_findings import findings_at_start, swapped_channels, unit_suspect
 from jmbs.identification.study import Channel, Estimator, Input, Parameter, Prior, Recording, Sensor, Study
 from jmbs.identification.ties import in_order
-from jmbs.identification.units import conversion, in_unit, parse_unit
+from jmbs.identification.units import conversion, parse_unit
 from jmbs.identification.wildcards import by_single_path
 
 __all__ = [
@@ -106,7 +106,6 @@ __all__ = [
     "conversion",
     "entries_of_path",
     "findings_at_start",
-    "in_unit",
     "increasing",
     "input_findings",
     "in_order",

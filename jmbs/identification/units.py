@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import nearest, show
 
@@ -115,8 +113,3 @@ def conversion(path: str, unit: str | None, wanted: Iterable[str]) -> float:
             return found.factor / own.factor
     hint = "; g is gram, g0 is the acceleration of fall" if unit == "g" else ""
     raise ModelError(path, show(unit), f"a unit of {' or '.join(allowed)}{hint}")
-
-
-def in_unit(values: np.ndarray, unit: str) -> np.ndarray:
-    """Values in SI and radians, in a known `unit`."""
-    return values / parse_unit("", unit).factor
