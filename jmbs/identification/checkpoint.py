@@ -16,7 +16,7 @@ from jmbs.errors import ModelError
 from jmbs.files import replacing
 from jmbs.identification.least_squares import Iterate
 from jmbs.identification.position import Position
-from jmbs.identification.problem import FitProblem
+from jmbs.identification.problem import Counts, FitProblem
 
 MEMORY = "memory/"
 _NUMBERS = ("damping", "grows", "iterations", "evaluations", "cost", "step", "change")
@@ -61,6 +61,7 @@ def save(
             sensors=np.array(list(noise)),
             noise=np.array(list(noise.values())),
             steps=np.array(steps),
+            counts=np.array(dataclasses.astuple(problem.counts)),
             waiting_x=np.array([one.iterate.x for one in waiting]),
             waiting=np.array([_numbers(one.iterate) for one in waiting]),
             waiting_stopped=np.array([one.iterate.stopped for one in waiting], str),
@@ -88,8 +89,9 @@ def _waiting(found: Mapping[str, np.ndarray]) -> tuple[Position, ...]:
     return tuple(positions)
 
 
-def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]:
-    """What `save` wrote: the study's fingerprint, the position, how often it went on from the end, noise, steps.
+def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float], Counts]:
+    """What `save` wrote: the study's fingerprint, the position, how often it went on from the end, noise, steps,
+    counts.
 
     Raises `ModelError` for a file that is none of these.
     """
@@ -103,6 +105,7 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
             study, steps, windows = str(found["study"]), found["steps"].tolist(), found["windows"]
             waiting = _waiting(found)
+            counts = Counts(*found["counts"].tolist())
             memory = {key.removeprefix(MEMORY): found[key] for key in found.files if key.startswith(MEMORY)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"
@@ -113,4 +116,5 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float]]
         refits,
         noise,
         steps,
+        counts,
     )

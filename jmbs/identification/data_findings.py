@@ -203,8 +203,9 @@ def _delay_resolution(values: np.ndarray, step: float, noise: float | None) -> f
 
 def recording_findings(recording: Recording, sensors: Mapping[str, Sensor], t0: float) -> list[Finding]:
     """All findings of a recording that was made in Python; NaN in a channel is a missing sample. `t0`: where its model
-    starts, s."""
-    ts = np.asarray(recording.ts, dtype=float)
+    starts, s. Raises `ModelError` for arrays of other shapes."""
+    recording.refuse_shapes()
+    ts = recording.ts
     rows = np.arange(1, len(ts) + 1)
     findings = number_findings(recording.name, None, ts, rows, "the times") + time_findings(recording.name, ts, rows)
     kept = increasing(ts)

@@ -115,9 +115,11 @@ class _Run:
     def begin(self, resume: bool) -> Position:
         if not resume or self.file is None or not self.file.exists():
             return self.at
-        of, position, self.refits, noise, steps = checkpoints.load(self.file)
+        of, position, self.refits, noise, steps, counts = checkpoints.load(self.file)
         if of != checkpoints.fingerprint(self.problem):
             raise ModelError("checkpoint", "one of another study", "the same study, or no --resume")
+        # In place of what the check counted, which was made before the fit stopped too.
+        self.problem.counts.simulations, self.problem.counts.jacobians = counts.simulations, counts.jacobians
         self.problem = of_steps(self.problem, dict(zip(self.problem.steps(), steps, strict=True)))
         if noise:
             self.take(noise)

@@ -68,10 +68,14 @@ def _refuse_recordings(study: Study) -> None:
 
 
 def _refuse_sensors(study: Study) -> None:
-    """Refuses known gains of zero and delays below it: a sensor does not look ahead, where no motion is."""
+    """Refuses gains of zero, known ones and starts, and delays below it: a sensor does not look ahead, where no motion
+    is."""
     for name, sensor in study.sensors.items():
-        if not isinstance(sensor.gain, Parameter) and not (np.isfinite(sensor.gain) and sensor.gain != 0):
-            raise ModelError(f"sensors/{name}/gain", f"{sensor.gain:g}", "a finite number other than zero")
+        path, gain = f"sensors/{name}/gain", sensor.gain
+        if isinstance(gain, Parameter):
+            path, gain = f"{path}/start", 1.0 if gain.start is None else gain.start
+        if not (np.isfinite(gain) and gain != 0):
+            raise ModelError(path, f"{gain:g}", "a finite number other than zero")
         if not isinstance(sensor.delay, Parameter) and not 0 <= sensor.delay < np.inf:
             raise ModelError(f"sensors/{name}/delay", f"{sensor.delay:g}", "a finite number of zero or more, s")
 
@@ -88,12 +92,9 @@ def refuse_recording(recording: Recording) -> None:
     where, size = f"recordings/{recording.name}", np.shape(recording.ts)
     if recording.role not in ("train", "test"):
         raise ModelError(f"{where}/role", repr(recording.role), "train or test")
-    if len(size) != 1 or size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
+    recording.refuse_shapes()
+    if size[0] < 2 or not np.all(np.diff(recording.ts) > 0):
         raise ModelError(f"{where}/ts", f"times of shape {size}", "2 or more, increasing")
-    for name in recording.channels:
-        if samples(recording, name).shape != size:
-            found = f"shape {samples(recording, name).shape}"
-            raise ModelError(f"{where}/channels/{name}", found, f"a value for each of the {size[0]} times")
 
 
 def recording_models(study: Study) -> dict[str, Model]:

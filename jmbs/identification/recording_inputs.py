@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.study import Input, Recording, Study, table_times
+from jmbs.identification.study import Input, Recording, Study, real_numbers, table_times
 from jmbs.identification.unknowns import Unknowns
-from jmbs.library.mechanics import TableSpec
+from jmbs.library.mechanics import TableSpec, show
 from jmbs.simulation import Model, loops, with_inputs
 
 AWAY = 1e9
@@ -57,10 +57,12 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
         given = Input(given.times, given.values)
     elif isinstance(given, tuple) and len(given) == 2:
         given = Input(*given)
+    if callable(given):
+        raise ModelError(where, "a function", "an Input, a pair of times and values, or a constant")
     if not isinstance(given, Input):
-        value = np.atleast_1d(np.asarray(given, float))
+        value = np.atleast_1d(_finite(where, given))
         return np.array([model.settings.t0, AWAY]), np.stack([value, value])
-    times, values = np.asarray(given.times, float), np.asarray(given.values, float)
+    times, values = _finite(f"{where}/times", given.times), _finite(f"{where}/values", given.values)
     values = values[:, None] if values.ndim == 1 else values
     if len(times) < 2 or len(times) != len(values) or np.any(np.diff(times) <= 0):
         raise ModelError(where, f"{len(times)} times and {len(values)} values", "as many of both, 2 or more, in order")
@@ -76,6 +78,15 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
     if given.hold != "linear":
         raise ModelError(f"{where}/hold", repr(given.hold), "linear or zero")
     return times, values
+
+
+def _finite(path: str, given: Any) -> np.ndarray:
+    """An array of finite numbers. Raises `ModelError`."""
+    array = real_numbers(path, given)
+    rows = np.flatnonzero(~np.isfinite(np.atleast_2d(array.T)).all(axis=0))
+    if rows.size:
+        raise ModelError(path, f"{show(np.atleast_1d(array)[rows[0]])} in row {rows[0] + 1}", "finite numbers")
+    return array
 
 
 def _padded(times: np.ndarray, values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -94,15 +94,15 @@ def _runs(centred: np.ndarray) -> tuple[int, float, float]:
 
 
 def residual_findings(
-    residuals: Mapping[str, Mapping[str, np.ndarray]], chi2_per_degree: float, samples: int
+    residuals: Mapping[str, Mapping[str, np.ndarray]], chi2_per_degree: float, samples: int, robust: bool = True
 ) -> tuple[Finding, ...]:
     """Warnings `residuals_not_white`, by channel, and `misfit`.
 
     **Arguments:** `residuals`: by recording and sensor, (n,), in any unit, best over their noise; `chi2_per_degree` of
-    all of them, `samples` in number.
+    all of them, `samples` in number; `robust`: whether there are standard errors that allow for correlation.
     """
     channels = [(r, s, values) for r, sensors in residuals.items() for s, values in sensors.items()]
-    findings = [_not_white(r, s, values, FALSE_ALARMS / len(channels)) for r, s, values in channels]
+    findings = [_not_white(r, s, values, FALSE_ALARMS / len(channels), robust) for r, s, values in channels]
     return (*(finding for finding in findings if finding is not None), *_misfit(chi2_per_degree, samples))
 
 
@@ -110,24 +110,27 @@ def judged(fit: Fit) -> Fit:
     """The fit with the warnings that its residuals ask for, those that it has already left as they are."""
     residuals = {name: {s: one.whitened for s, one in sensors.items()} for name, sensors in fit.channels.items()}
     known = {(found.code, found.recording, found.channel) for found in fit.warnings}
-    findings = residual_findings(residuals, fit.chi2_per_degree, fit.samples)
+    robust = any(one.standard_error_robust is not None for one in fit.parameters.values())
+    findings = residual_findings(residuals, fit.chi2_per_degree, fit.samples, robust)
     more = tuple(found for found in findings if (found.code, found.recording, found.channel) not in known)
     return dataclasses.replace(fit, warnings=(*fit.warnings, *more)) if more else fit
 
 
-def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float) -> Finding | None:
+def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float, robust: bool) -> Finding | None:
     tests = whiteness(np.asarray(residual, float))
     if tests is None:
         return None
     probability = min(1.0, 2 * min(tests.correlated, tests.runs_probability))
     if probability >= level or np.max(np.abs(tests.autocorrelation)) < SMALL_CORRELATION:
         return None
+    first, most = tests.autocorrelation[0], int(np.argmax(np.abs(tests.autocorrelation)))
+    after = "from one sample to the next" if most == 0 else f"to the sample {tests.lags[most]} later"
+    size = "off" if abs(first) <= tests.band else "too small" if first > 0 else "too large"
     message = (
-        f"recordings/{recording}/{sensor}: residuals are not white: autocorrelation {tests.autocorrelation[0]:.2g} "
-        f"from one sample to the next (95 % of noise: within {tests.band:.2g}), {tests.runs} runs of one sign where "
-        f"noise has {tests.expected_runs:.0f}; the model lacks something that shows there, "
-        f"and standard errors are too {'small' if tests.autocorrelation[0] > 0 else 'large'}: standard_error_robust "
-        "allows for it"
+        f"recordings/{recording}/{sensor}: residuals are not white: autocorrelation {tests.autocorrelation[most]:.2g} "
+        f"{after} (95 % of noise: within {tests.band:.2g}), {tests.runs} runs of one sign where noise has "
+        f"{tests.expected_runs:.0f}; the model lacks something that shows there, and standard errors are {size}"
+        + (": standard_error_robust allows for it" if robust else "")
     )
     return Finding(NOT_WHITE, "warning", message, recording, sensor)
 

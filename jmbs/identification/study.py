@@ -13,7 +13,7 @@ from jmbs.identification.excitation import Excitation
 from jmbs.identification.findings import Finding
 from jmbs.identification.optimiser import Optimiser
 from jmbs.identification.wildcards import by_single_path
-from jmbs.library.mechanics import TableSpec, known_seed
+from jmbs.library.mechanics import TableSpec, count, known_seed, number, show
 from jmbs.simulation import Model
 
 SENSOR_KEYS = ("gain", "bias", "delay")
@@ -107,6 +107,8 @@ class Recording:
     - `inputs`: by port path an `Input`, `(times, values)` or a constant; they replace the model's.
     - `role`: `train`, or `test`: never fitted, and held against the fitted model.
     - `set`: values of parameters by path that hold in this recording; `model`: one of its own, None: the study's.
+
+    Arrays may be numpy's, or those of pandas and xarray. Raises `ModelError` for what is no such array of numbers.
     """
 
     name: str
@@ -117,10 +119,41 @@ class Recording:
     set: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     model: Model | None = None
 
+    def __post_init__(self) -> None:
+        where = f"recordings/{self.name}"
+        channels = {}
+        for name, given in self.channels.items():
+            values = real_numbers(f"{where}/channels/{name}", given.values if isinstance(given, Channel) else given)
+            channels[name] = dataclasses.replace(given, values=values) if isinstance(given, Channel) else values
+        object.__setattr__(self, "ts", real_numbers(f"{where}/ts", self.ts))
+        object.__setattr__(self, "channels", channels)
+
+    def refuse_shapes(self) -> None:
+        """Raises `ModelError` where there is not one value for each time."""
+        where, size = f"recordings/{self.name}", self.ts.shape
+        if len(size) != 1:
+            raise ModelError(f"{where}/ts", f"times of shape {size}", "one time for each sample")
+        for name, given in self.channels.items():
+            shape = np.shape(given.values if isinstance(given, Channel) else given)
+            if shape != size:
+                wanted = f"a value for each of the {size[0]} times"
+                raise ModelError(f"{where}/channels/{name}", f"shape {shape}", wanted)
+
+
+def real_numbers(path: str, given: Any) -> np.ndarray:
+    """An array of floats, NaN where a number is missing. Raises `ModelError` for anything else."""
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind in "biufO":
+            return array.astype(float)
+    except (TypeError, ValueError):
+        raise ModelError(path, show(given), "real numbers") from None
+    raise ModelError(path, f"values of type {array.dtype}", "real numbers")
+
 
 @dataclasses.dataclass(frozen=True)
 class Estimator:
-    """How to estimate. Raises `ModelError` for an optimiser of a method that has none.
+    """How to estimate. Raises `ModelError` for numbers that cannot be, and an optimiser of a method that has none.
 
     **Arguments:**
 
@@ -149,6 +182,10 @@ class Estimator:
     optimiser: Optimiser | None = None
 
     def __post_init__(self) -> None:
+        for name in ("scale", "tolerance"):
+            number(f"estimator/{name}", getattr(self, name), positive=True)
+        for name in ("max_iterations", "starts"):
+            count(f"estimator/{name}", getattr(self, name))
         if self.optimiser is not None and self.method != "gradient_descent":
             raise ModelError("estimator/optimiser", f"one with method {self.method}", "method gradient_descent")
 

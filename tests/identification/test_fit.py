@@ -105,6 +105,9 @@ def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
         again = fit_study(given, checkpoint=file, resume=True)
         assert [e.estimate for e in again.parameters.values()] == [e.estimate for e in whole.parameters.values()]
         assert again.evaluations["iterations"] == whole.evaluations["iterations"] == len(stages)
+        # Where it stopped may be evaluated again, and where it goes on.
+        for name in ("simulations", "jacobians"):
+            assert 0 <= again.evaluations[name] - whole.evaluations[name] <= 2 * len(given.data), name
     with pytest.raises(ModelError, match="another study"):
         fit_study(study(seed=5), checkpoint=file, resume=True)
 

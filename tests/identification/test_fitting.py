@@ -6,6 +6,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from fabricated_fits import cart_mechanism, cart_model, channel, made_fit
 
@@ -13,7 +14,8 @@ import jmbs
 import jmbs.identification
 import jmbs.io
 from jmbs.errors import ModelError
-from jmbs.identification import Check, Estimator, Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification import Channel, Check, Estimator, Parameter, Prior, Recording, Sensor, Study
+from jmbs.identification.data_findings import recording_findings
 from jmbs.identification.posing import pose
 
 TS = np.linspace(0.0, 1.0, 5)
@@ -88,6 +90,12 @@ def test_refusals(seen, arguments, more, words):
 
 
 MASS = {"cart/mass": Parameter()}
+
+
+def driven(given) -> Recording:
+    return dataclasses.replace(RECORDING, inputs={"rail/actuation": given})
+
+
 MISTAKES = {
     "logarithm of a negative mean": (
         {"cart/mass": Parameter(prior=Prior(-0.5, 1.0, log=True))},
@@ -101,6 +109,18 @@ MISTAKES = {
         "sensors/rail/q/bias/prior/log: found a logarithm of what may be zero",
     ),
     "gain of zero": (MASS, {"sensors": {"rail/q": Sensor("rail/q", gain=0.0)}}, "sensors/rail/q/gain: found 0, wanted"),
+    "start of a gain at zero": (
+        MASS,
+        {"sensors": {"rail/q": Sensor("rail/q", gain=Parameter(0.0))}},
+        "sensors/rail/q/gain/start: found 0, wanted",
+    ),
+    "missing number in an input": (
+        MASS,
+        {"data": (driven(([0.0, 0.5, 1.0], [0.0, np.nan, 1.0])),)},
+        "recordings/driven/inputs/rail/actuation/values: found nan in row 2, wanted finite numbers",
+    ),
+    "input that is not finite": (MASS, {"data": (driven(np.inf),)}, "inputs/rail/actuation: found inf in row 1"),
+    "function as an input": (MASS, {"data": (driven(np.sin),)}, "inputs/rail/actuation: found a function, wanted"),
     "tie that is no number": (
         MASS,
         {"ties": {"rail/friction/viscous": "log(-1) * cart/mass"}},
@@ -118,3 +138,39 @@ MISTAKES = {
 def test_what_cannot_be_posed_is_named(parameters, more, words):
     with pytest.raises(ModelError, match=words):
         pose(dataclasses.replace(STUDY, parameters=parameters, **more))
+
+
+@pytest.mark.parametrize(
+    "ts, values, words",
+    [
+        (TS, np.zeros(4), r"recordings/r/channels/x: found shape \(4,\), wanted a value for each of the 5 times"),
+        (TS, np.zeros((5, 1)), r"found shape \(5, 1\)"),
+        (TS[None], np.zeros(5), r"recordings/r/ts: found times of shape \(1, 5\)"),
+        (TS, np.zeros(5) + 0j, "found values of type complex128, wanted real numbers"),
+        (TS, ["a", "b", "c", "d", "e"], "wanted real numbers"),
+        (TS.astype("datetime64[s]"), np.zeros(5), "recordings/r/ts: found values of type datetime64"),
+    ],
+)
+def test_recordings_are_arrays_of_numbers(ts, values, words):
+    with pytest.raises(ModelError, match=words):
+        recording_findings(Recording("r", ts, {"x": values}), {}, 0.0)
+
+
+def test_recordings_take_what_pandas_holds():
+    """Whose rows are called by labels: the first is not [0] where rows were left out."""
+    table = pd.DataFrame({"t": TS, "x": [0.0, 1.0, None, 3.0, 4.0]})[1:]
+    recording = Recording("r", table.t, {"x": Channel(table.x, 0.1), "y": table.x.astype(object)})
+    np.testing.assert_array_equal(recording.ts, TS[1:])
+    np.testing.assert_array_equal(recording.channels["x"].values, [1.0, np.nan, 3.0, 4.0])
+    np.testing.assert_array_equal(recording.channels["y"], [1.0, np.nan, 3.0, 4.0])
+    assert recording.channels["x"].noise == 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scale": -1.0}, {"scale": np.nan}, {"tolerance": 0.0}, {"starts": 0}, {"starts": 1.5}, {"max_iterations": 0}],
+)
+def test_estimators_of_numbers_that_cannot_be_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ModelError, match=f"estimator/{name}: found .*, wanted a .*positive"):
+        Estimator(**wrong)

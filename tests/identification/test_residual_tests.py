@@ -59,6 +59,16 @@ def test_what_is_no_noise_is_named_with_its_channel(residual: np.ndarray):
         assert words in finding.message
 
 
+def test_the_correlation_that_is_named_is_the_one_that_is_there():
+    """Outliers at equal distances: nothing from one sample to the next, and nothing is known of standard errors."""
+    residual = noise(6)
+    residual[::37] += 20.0
+    (finding,) = residual_findings({"r": {"x": residual}}, 1.0, N, robust=False)
+    assert "to the sample 37 later" in finding.message and finding.message.endswith("standard errors are off")
+    (finding,) = residual_findings({"r": {"x": residual}}, 1.0, N)
+    assert finding.message.endswith("standard errors are off: standard_error_robust allows for it")
+
+
 @pytest.mark.parametrize("residual", [np.zeros(N), np.full(N, 0.3), np.full(N, 1e-300), noise(0, 19), np.zeros(0)])
 def test_what_does_not_vary_or_is_too_short_is_not_judged(residual: np.ndarray):
     assert whiteness(residual) is None
