@@ -51,8 +51,11 @@ def chosen_step(
         if _agree(before, after, weights):
             return step
         step, before = step / 2, after
-    wanted = "a motion that steps can follow; is the model at the start sound?"
-    raise ModelError(f"recordings/{recording.name}", "an error of steps that stays above the noise", wanted)
+    where, wanted = f"recordings/{recording.name}", "a motion that steps can follow; is the model at the start sound?"
+    if (np.isfinite(before).sum(axis=1) < 2).any():
+        wanted = "a start at which the model runs: its values, and those that ties and sensors give"
+        raise ModelError(where, "runs of the model at the start that fail at once, with steps of any length", wanted)
+    raise ModelError(where, "an error of steps that stays above the noise", wanted)
 
 
 def is_coarse(step: float, shows: Callable[[float], np.ndarray], weights: np.ndarray) -> bool:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from recorded_pendulums import TRUTH, study
 
+from jmbs.errors import ModelError
 from jmbs.identification import Check, Estimator, Optimiser, Parameter, fit_study
 from jmbs.identification.interpolation import REACH
 from jmbs.identification.posing import pose
 from jmbs.identification.prediction import known_knots
 from jmbs.identification.problem_steps import has_shorter_steps, of_steps, stepped, with_steps
-from jmbs.identification.steps import MOVES, is_coarse
+from jmbs.identification.steps import MOVES, chosen_step, is_coarse
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +158,16 @@ def test_steps_of_a_descent_follow_its_motion(tmp_path):
     check = Check((), problem=of_steps(posed, {"driven": 0.02}))
     again = fit_study(posed.study, check=check, checkpoint=file, resume=True)
     assert again.parameters == whole.parameters
+
+
+@pytest.mark.parametrize(
+    "shown, words",
+    [
+        (lambda step: np.full((1, 9), np.nan), "runs of the model at the start that fail at once"),
+        (lambda step: np.random.default_rng(int(1e6 * step)).normal(size=(1, 9)), "an error of steps that stays above"),
+    ],
+)
+def test_what_no_step_can_follow_is_told_from_what_does_not_run(shown, words):
+    given = study()
+    with pytest.raises(ModelError, match=f"recordings/free: found {words}"):
+        chosen_step(given.data[0], given.model, shown, np.full((1, 9), 1e3))
