@@ -1,31 +1,15 @@
 """jmbs: a differentiable, GPU-accelerated simulator for multibody systems in JAX."""
 
+import importlib.util
+import sys
 import typing
 
-from jmbs import garbage as _garbage
-
-with _garbage.few_collections():
+if typing.TYPE_CHECKING:
     from jmbs import ephs, lie
     from jmbs.cache import use_cache
     from jmbs.errors import AssemblyError, JmbsError, ModelError, SimulationError
-    from jmbs.fusing import as_one_kernel
-    from jmbs.io import load
-    from jmbs.library.mechanics import Mechanism, guess, parameter
-    from jmbs.simulation import (
-        InnerState,
-        Model,
-        State,
-        Status,
-        Trajectory,
-        compile,
-        map_batch,
-        simulate,
-        simulate_batch,
-        use_all_cores,
-    )
-
-if typing.TYPE_CHECKING:
     from jmbs.fitting import check_fit, design_excitation, fit, residual_function
+    from jmbs.fusing import as_one_kernel
     from jmbs.identification import (
         BSpline,
         Channel,
@@ -39,7 +23,20 @@ if typing.TYPE_CHECKING:
         Sensor,
         Study,
     )
-    from jmbs.io import load_study
+    from jmbs.io import load, load_study
+    from jmbs.library.mechanics import Mechanism, guess, parameter
+    from jmbs.simulation import (
+        InnerState,
+        Model,
+        State,
+        Status,
+        Trajectory,
+        compile,
+        map_batch,
+        simulate,
+        simulate_batch,
+        use_all_cores,
+    )
     from jmbs.sweeps import design, sweep
     from jmbs.visualise import draw
 
@@ -88,41 +85,44 @@ __all__ = [
 ]
 
 
-_IDENTIFICATION = (
-    "BSpline",
-    "Channel",
-    "Estimator",
-    "Input",
-    "Multisine",
-    "Optimiser",
-    "Parameter",
-    "Prior",
-    "Recording",
-    "Sensor",
-    "Study",
-)
+_HOMES = {
+    "jmbs.cache": ("use_cache",),
+    "jmbs.errors": ("AssemblyError", "JmbsError", "ModelError", "SimulationError"),
+    "jmbs.fitting": ("check_fit", "design_excitation", "fit", "residual_function"),
+    "jmbs.fusing": ("as_one_kernel",),
+    "jmbs.identification": (
+        *("BSpline", "Channel", "Estimator", "Input", "Multisine", "Optimiser", "Parameter", "Prior", "Recording"),
+        *("Sensor", "Study"),
+    ),
+    "jmbs.io": ("load", "load_study"),
+    "jmbs.library.mechanics": ("Mechanism", "guess", "parameter"),
+    "jmbs.simulation": (
+        *("InnerState", "Model", "State", "Status", "Trajectory", "compile", "map_batch", "simulate"),
+        *("simulate_batch", "use_all_cores"),
+    ),
+    "jmbs.sweeps": ("design", "sweep"),
+    "jmbs.visualise": ("draw",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> typing.Any:
-    # Most programs draw nothing and identify nothing: what these need is imported when it is asked for.
-    if name == "draw":
-        from jmbs.visualise import draw
-
-        return draw
-    if name == "load_study":
-        from jmbs.io import load_study
-
-        return load_study
-    if name in _IDENTIFICATION:
-        import jmbs.identification
-
-        return getattr(jmbs.identification, name)
-    if name in ("fit", "check_fit", "design_excitation", "residual_function"):
-        from jmbs import fitting
-
-        return getattr(fitting, name)
-    if name in ("design", "sweep"):
-        from jmbs import sweeps
-
-        return getattr(sweeps, name)
+    # Imported when it is asked for: the command line answers `--help` at once, and most programs identify nothing.
+    if name in _HOME_OF:
+        return getattr(_imported(_HOME_OF[name]), name)
+    if not name.startswith("_") and importlib.util.find_spec(f"jmbs.{name}") is not None:
+        return _imported(f"jmbs.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _imported(module: str) -> typing.Any:
+    if module in sys.modules:
+        return importlib.import_module(module)
+    from jmbs.garbage import few_collections
+
+    with few_collections():
+        return importlib.import_module(module)

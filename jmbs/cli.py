@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse leaves this way, after --help too; callers of `main` get a status
         return stop.code if isinstance(stop.code, int) else INPUT_WRONG
     try:
-        with _debug_lines(args.debug):
+        with _debug_lines(args.debug), few_collections():
             return args.command(args)
     except KeyboardInterrupt:
         _complain("interrupted")
@@ -239,7 +239,6 @@ def _version() -> str:
         return "(not installed)"
 
 
-@few_collections()
 def _run(args: argparse.Namespace) -> int:
     from jmbs.io import check_directory, claimed, write_result
     from jmbs.jaxext import ask_for_quick_compiling
@@ -297,7 +296,6 @@ def _design(args: argparse.Namespace) -> int:
     return design_command(args, _complain)
 
 
-@few_collections()
 def _sweep(args: argparse.Namespace) -> int:
     from jmbs.sweep_command import sweep_command
 

@@ -14,7 +14,7 @@ from source_tree import Import, imports, is_package, modules
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("running", "fit_command", "design_command", "sweep_command"),
+    ("running", "fit_command", "design_command", "plot_command", "sweep_command"),
     ("",),
     ("fitting", "studies", "sweeps"),
     ("io", "visualise"),

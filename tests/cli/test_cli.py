@@ -229,6 +229,12 @@ def test_python_dash_m():
     assert done.returncode == 0 and done.stdout.startswith("jmbs")
 
 
+def test_help_is_there_before_jax_is():
+    """Which takes seconds to import, during which Ctrl-C showed a traceback."""
+    code = "import sys; from jmbs.cli import main; main(['run', '--help']); sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 0
+
+
 def test_code_of_a_model_that_leaves_the_process_is_an_error(monkeypatch, capsys, configs):
     """`builtins:exit` as a type ended with status 0."""
 
