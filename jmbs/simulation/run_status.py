@@ -90,8 +90,9 @@ def status_of(
     ):
         if reason is not None:
             status = Status.where((status != Status.successful) & reason, of_failure, status)
-    bad_start = (status == Status.successful) & ~met.start
-    status = Status.where(bad_start, Status.inconsistent_initial_state, status)
+    # A run that failed from such a start has failed for it.
+    unexplained = (status != Status.table_exceeded) & (status != Status.singular_coordinates)
+    status = Status.where(unexplained & finite[0] & ~met.start, Status.inconsistent_initial_state, status)
     if event is not None:
         status = Status.where(event.found & (status == Status.successful), Status.ended_at_event, status)
     if met.end is not None:

@@ -334,6 +334,10 @@ def test_an_inconsistent_state_sets_a_status(model, state):
     shifted = model.with_parameters({"hinge/child_frame/position": [0.0, 0.0, 0.6]})
     sol = jmbs.simulate(shifted, state, throw=False, constraints="none", **RUN)
     assert bool(sol.status == Status.inconsistent_initial_state)
+    # What follows from there may be anything.
+    drive = {"hinge/actuation": lambda t, state: jnp.where(t > 0.2, jnp.nan, 0.0)[None]}
+    failed = jmbs.simulate(shifted, state, inputs=drive, throw=False, constraints="none", **RUN)
+    assert bool(failed.status == Status.inconsistent_initial_state) and np.isnan(failed.q["hinge"][-1]).all()
 
 
 def test_adaptive_runs_follow_their_tolerance(model, state):
