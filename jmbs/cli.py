@@ -278,8 +278,9 @@ def _fit(args: argparse.Namespace) -> int:
     from jmbs.jaxext import ask_for_quick_compiling
 
     fits_only = {"--resume": args.resume, "--profile": args.profile, "--cross-validate": args.cross_validate}
-    for option in (option for option, given in fits_only.items() if given and args.check):
-        raise ModelError(option, "beside --check", "one of them: a check fits nothing")
+    for option, given in fits_only.items():
+        if given and args.check:
+            raise ModelError(option, "beside --check", "one of them: a check fits nothing")
     ask_for_quick_compiling()
     _on_cpu()
     _use_cache(args)

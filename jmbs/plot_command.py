@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ def add_arguments(plot: argparse.ArgumentParser) -> None:
         type=named_path,
         help="folder for the pictures (default: plots, or plots-<member>, beside result.nc)",
     )
+    plot.add_argument("--force", action="store_true", help="replace pictures that are in DIR")
 
 
 def plot_command(args: argparse.Namespace) -> int:
@@ -38,15 +40,20 @@ def plot_command(args: argparse.Namespace) -> int:
     from jmbs.visualise import plot_trajectory
 
     path, dataset = _opened(args.config)
-    with dataset:
-        chosen = _member(dataset, args.member)
-        beside = path.parent / (PLOT_FOLDER if args.member is None else f"{PLOT_FOLDER}-{args.member}")
-        folder = beside if args.out is None else args.out
-        try:
-            drawn = plot_trajectory(chosen, folder)
-        except OSError as error:
-            found = f"no place for pictures ({reason(error)})"
-            raise ModelError(str(folder), found, "a folder that can be written to, by --out DIR") from None
+    chosen = _member(dataset, args.member)
+    folder = args.out
+    if folder is None:
+        folder = path.parent / (PLOT_FOLDER if args.member is None else f"{PLOT_FOLDER}-{args.member}")
+    elif not args.force and folder.is_dir() and any(folder.glob("*.png")):
+        raise ModelError(str(folder), "a folder that holds pictures", "another one, or --force")
+    try:
+        drawn = plot_trajectory(chosen, folder)
+    except OSError as error:
+        found = f"no place for pictures ({reason(error)})"
+        raise ModelError(str(folder), found, "a folder that can be written to, by --out DIR") from None
+    except KeyError as error:
+        what = str(error.args[0]).partition(".")[0]
+        raise ModelError(str(path), f"a result that lacks something ({what})", WANTED) from None
     print("\n".join(map(str, drawn)) if drawn else f"{path} has nothing to draw")
     return 0
 
@@ -58,15 +65,18 @@ def _opened(given: Path) -> tuple[Path, xr.Dataset]:
     from jmbs.io import RESULT_FILE
     from jmbs.simulation import RESULT_SCHEMA
 
-    path = given / RESULT_FILE if given.is_dir() else given
     try:
-        dataset = xr.open_dataset(path, engine="netcdf4")
+        path = given / RESULT_FILE if given.is_dir() else given
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ModelError(str(given), "a pipe or a device", WANTED)
+        with xr.open_dataset(path, engine="netcdf4", decode_times=False) as dataset:
+            dataset.load()
+    except FileNotFoundError as error:
+        raise ModelError(str(given), f"no {RESULT_FILE} in it" if given.is_dir() else reason(error), WANTED) from None
     except (OSError, ValueError) as error:
-        found = "no NetCDF file" if path.exists() else f"no {RESULT_FILE} in it" if given.is_dir() else reason(error)
-        raise ModelError(str(given), found, WANTED) from None
+        raise ModelError(str(given), f"no NetCDF file that can be read ({reason(error)})", WANTED) from None
     schema = dataset.attrs.get("result_schema", "none")
     if schema != RESULT_SCHEMA:
-        dataset.close()
         raise ModelError(f"{given}/result_schema", str(schema), f"{RESULT_SCHEMA}: {WANTED}")
     return path, dataset
 

@@ -33,13 +33,15 @@ def simulate_timed(model: Any) -> tuple[Trajectory, float, float]:
 
 
 def tolerance_note(model: Any) -> str:
-    """What to tell of a relative tolerance that the precision does not hold; empty of others."""
+    """What to tell of tolerances that the precision does not hold; empty of others, and of zeros, which are meant."""
     from jmbs.simulation import least_rtol
 
-    given, least = model.settings.rtol, least_rtol(model.dtype)
-    if given is None or given >= least:
-        return ""
-    return f"simulation/tolerance/rtol: {given:g} is less than {model.dtype} holds; steps are chosen with {least:.2g}"
+    settings, least = model.settings, least_rtol(model.dtype)
+    if settings.rtol and settings.rtol < least:
+        costs = f"; an atol of {settings.atol:g} may cost many steps" if 0 < settings.atol < least else ""
+        found = f"{settings.rtol:g} is less than {model.dtype} holds and counts as {least:.2g}"
+        return f"simulation/tolerance/rtol: {found}{costs}"
+    return ""
 
 
 def _simulate(model: Any, state: Any) -> Trajectory:

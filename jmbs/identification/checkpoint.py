@@ -105,7 +105,7 @@ def load(file: Path) -> tuple[str, Position, int, dict[str, float], list[float],
             noise = dict(zip(found["sensors"].tolist(), found["noise"].tolist(), strict=True))
             study, steps, windows = str(found["study"]), found["steps"].tolist(), found["windows"]
             waiting = _waiting(found)
-            counts = Counts(*found["counts"].tolist())
+            counts = Counts(*(found["counts"].tolist() if "counts" in found.files else ()))
             memory = {key.removeprefix(MEMORY): found[key] for key in found.files if key.startswith(MEMORY)}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         wanted = "a checkpoint that jmbs fit wrote; leave out --resume to begin anew"

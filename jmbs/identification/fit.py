@@ -118,7 +118,7 @@ class _Run:
         of, position, self.refits, noise, steps, counts = checkpoints.load(self.file)
         if of != checkpoints.fingerprint(self.problem):
             raise ModelError("checkpoint", "one of another study", "the same study, or no --resume")
-        # In place of what the check counted, which was made before the fit stopped too.
+        # In place of what the check counted anew.
         self.problem.counts.simulations, self.problem.counts.jacobians = counts.simulations, counts.jacobians
         self.problem = of_steps(self.problem, dict(zip(self.problem.steps(), steps, strict=True)))
         if noise:

@@ -25,7 +25,7 @@ from jmbs.identification.steps import fixed_method
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study
 from jmbs.identification.ties import expressions_of
 from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, unknowns_of
-from jmbs.library.mechanics import nearest
+from jmbs.library.mechanics import is_number, nearest, show
 from jmbs.simulation import Model
 
 
@@ -68,14 +68,15 @@ def _refuse_recordings(study: Study) -> None:
 
 
 def _refuse_sensors(study: Study) -> None:
-    """Refuses gains of zero, known ones and starts, and delays below it: a sensor does not look ahead, where no motion
-    is."""
+    """Refuses sensors whose gain is zero, or starts there, and known delays below zero, which would look ahead."""
     for name, sensor in study.sensors.items():
         path, gain = f"sensors/{name}/gain", sensor.gain
         if isinstance(gain, Parameter):
             path, gain = f"{path}/start", 1.0 if gain.start is None else gain.start
-        if not (np.isfinite(gain) and gain != 0):
-            raise ModelError(path, f"{gain:g}", "a finite number other than zero")
+        gain = np.asarray(gain).item() if np.ndim(gain) == 0 else gain
+        if not is_number(gain) or gain == 0:
+            found = f"{gain:g}" if is_number(gain) else show(gain)
+            raise ModelError(path, found, "a finite number other than zero")
         if not isinstance(sensor.delay, Parameter) and not 0 <= sensor.delay < np.inf:
             raise ModelError(f"sensors/{name}/delay", f"{sensor.delay:g}", "a finite number of zero or more, s")
 

@@ -10,7 +10,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.study import Input, Recording, Study, real_numbers, table_times
 from jmbs.identification.unknowns import Unknowns
-from jmbs.library.mechanics import TableSpec, show
+from jmbs.library.mechanics import TableSpec
 from jmbs.simulation import Model, loops, with_inputs
 
 AWAY = 1e9
@@ -63,6 +63,8 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
         value = np.atleast_1d(_finite(where, given))
         return np.array([model.settings.t0, AWAY]), np.stack([value, value])
     times, values = _finite(f"{where}/times", given.times), _finite(f"{where}/values", given.values)
+    if times.ndim != 1 or values.ndim not in (1, 2):
+        raise ModelError(where, f"times of shape {times.shape}, values of {values.shape}", "shapes (n,) and (n, k)")
     values = values[:, None] if values.ndim == 1 else values
     if len(times) < 2 or len(times) != len(values) or np.any(np.diff(times) <= 0):
         raise ModelError(where, f"{len(times)} times and {len(values)} values", "as many of both, 2 or more, in order")
@@ -83,9 +85,10 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
 def _finite(path: str, given: Any) -> np.ndarray:
     """An array of finite numbers. Raises `ModelError`."""
     array = real_numbers(path, given)
-    rows = np.flatnonzero(~np.isfinite(np.atleast_2d(array.T)).all(axis=0))
-    if rows.size:
-        raise ModelError(path, f"{show(np.atleast_1d(array)[rows[0]])} in row {rows[0] + 1}", "finite numbers")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        row = f" in row {bad[0][0] + 1}" if array.ndim and len(array) > 1 else ""
+        raise ModelError(path, f"{array[tuple(bad[0])]}{row}", "finite numbers")
     return array
 
 

@@ -125,7 +125,8 @@ def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float, 
         return None
     first, most = tests.autocorrelation[0], int(np.argmax(np.abs(tests.autocorrelation)))
     after = "from one sample to the next" if most == 0 else f"to the sample {tests.lags[most]} later"
-    size = "off" if abs(first) <= tests.band else "too small" if first > 0 else "too large"
+    clear = abs(first) > tests.band and first * tests.autocorrelation[most] > 0
+    size = "off" if not clear else "too small" if first > 0 else "too large"
     message = (
         f"recordings/{recording}/{sensor}: residuals are not white: autocorrelation {tests.autocorrelation[most]:.2g} "
         f"{after} (95 % of noise: within {tests.band:.2g}), {tests.runs} runs of one sign where noise has "

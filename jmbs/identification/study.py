@@ -121,34 +121,46 @@ class Recording:
 
     def __post_init__(self) -> None:
         where = f"recordings/{self.name}"
-        channels = {}
-        for name, given in self.channels.items():
-            values = real_numbers(f"{where}/channels/{name}", given.values if isinstance(given, Channel) else given)
-            channels[name] = dataclasses.replace(given, values=values) if isinstance(given, Channel) else values
+        channels = {name: _of_numbers(f"{where}/channels/{name}", given) for name, given in self.channels.items()}
         object.__setattr__(self, "ts", real_numbers(f"{where}/ts", self.ts))
         object.__setattr__(self, "channels", channels)
 
     def refuse_shapes(self) -> None:
-        """Raises `ModelError` where there is not one value for each time."""
+        """Raises `ModelError` where there is not one value for each time, or noise of another shape."""
         where, size = f"recordings/{self.name}", self.ts.shape
         if len(size) != 1:
             raise ModelError(f"{where}/ts", f"times of shape {size}", "one time for each sample")
         for name, given in self.channels.items():
-            shape = np.shape(given.values if isinstance(given, Channel) else given)
-            if shape != size:
-                wanted = f"a value for each of the {size[0]} times"
-                raise ModelError(f"{where}/channels/{name}", f"shape {shape}", wanted)
+            path, wanted = f"{where}/channels/{name}", f"a value for each of the {size[0]} times"
+            channel = given if isinstance(given, Channel) else Channel(given)
+            values, noise = np.asarray(channel.values), np.asarray(channel.noise)
+            if values.shape != size:
+                raise ModelError(path, f"shape {values.shape}", wanted)
+            if noise.shape not in ((), size):
+                raise ModelError(f"{path}/noise", f"shape {noise.shape}", f"one number, or {wanted}")
+
+
+def _of_numbers(path: str, given: Any) -> Channel | np.ndarray:
+    """The same with arrays of floats. Raises `ModelError`."""
+    if not isinstance(given, Channel):
+        return real_numbers(path, given)
+    noise = given.noise
+    if noise is not None and not isinstance(noise, str):
+        noise = real_numbers(f"{path}/noise", noise)
+        noise = noise if noise.ndim else float(noise)
+    return dataclasses.replace(given, values=real_numbers(path, given.values), noise=noise)
 
 
 def real_numbers(path: str, given: Any) -> np.ndarray:
     """An array of floats, NaN where a number is missing. Raises `ModelError` for anything else."""
     try:
-        array = np.asarray(given)
-        if array.dtype.kind in "biufO":
-            return array.astype(float)
-    except (TypeError, ValueError):
+        array = np.ma.asarray(given)
+        words = array.dtype.kind == "O" and any(isinstance(entry, str) for entry in array.ravel())
+        if array.dtype.kind in "biufO" and not words:
+            return np.ma.filled(array.astype(float, copy=False), np.nan)
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(path, show(given), "real numbers") from None
-    raise ModelError(path, f"values of type {array.dtype}", "real numbers")
+    raise ModelError(path, "words" if words else f"values of type {array.dtype}", "real numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,9 +195,9 @@ class Estimator:
 
     def __post_init__(self) -> None:
         for name in ("scale", "tolerance"):
-            number(f"estimator/{name}", getattr(self, name), positive=True)
-        for name in ("max_iterations", "starts"):
-            count(f"estimator/{name}", getattr(self, name))
+            object.__setattr__(self, name, number(f"estimator/{name}", getattr(self, name), positive=True))
+        for name in ("max_iterations", "starts", *(() if self.segments is None else ("segments",))):
+            object.__setattr__(self, name, count(f"estimator/{name}", getattr(self, name)))
         if self.optimiser is not None and self.method != "gradient_descent":
             raise ModelError("estimator/optimiser", f"one with method {self.method}", "method gradient_descent")
 

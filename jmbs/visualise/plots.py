@@ -12,7 +12,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from jmbs.errors import ModelError
 from jmbs.files import replacing
-from jmbs.simulation import Trajectory, labelled_arrays, variable_name
+from jmbs.simulation import LabelledArrays, Trajectory, labelled_arrays, variable_name
 from jmbs.visualise.by_path import Line, Panel, panels_by_path
 from jmbs.visualise.canvas import EDGE, TITLE, Result, arrange, finish_axes, headline, log_scale, save, stacked_figure
 from jmbs.visualise.exergy import exergy_figure
@@ -35,10 +35,7 @@ def plot_trajectory(result: Trajectory | Result, directory: str | Path) -> list[
     (no bodies, audit off, nothing irreversible) is left out, and an earlier one of that name removed. A failed run is
     drawn up to where it failed, with a line there. Raises `ModelError` for a batch.
     """
-    dataset = labelled_arrays(result) if isinstance(result, Trajectory) else result
-    if "member" in dataset.sizes:
-        wanted = "one member, such as `dataset.isel(member=0)`"
-        raise ModelError("plot_trajectory", f"a batch of {dataset.sizes['member']} members", wanted)
+    dataset = of_one_run(labelled_arrays(result) if isinstance(result, Trajectory) else result)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -58,6 +55,16 @@ def plot_trajectory(result: Trajectory | Result, directory: str | Path) -> list[
             save(figure, partial)
         drawn.append(path)
     return drawn
+
+
+def of_one_run(dataset: Result) -> Result:
+    """The same, its times those of the run where members of a batch have their own. Raises `ModelError` for a batch."""
+    if "member" in dataset.sizes:
+        wanted = "one member, such as `dataset.isel(member=0)`"
+        raise ModelError("plot_trajectory", f"a batch of {dataset.sizes['member']} members", wanted)
+    if isinstance(dataset, LabelledArrays) or "member_time" not in dataset:
+        return dataset
+    return dataset.assign_coords(time=("time", dataset["member_time"].values))
 
 
 def motion_figure(dataset: Result) -> Figure | None:

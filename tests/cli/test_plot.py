@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import jax
@@ -53,12 +54,32 @@ def test_a_member_of_a_batch(batch, capsys):
     assert Path("plots-2/trajectories.png").is_file()
 
 
+def test_pictures_of_a_folder_that_was_named_are_kept_unless_forced(batch, capsys):
+    batch.to_xarray().to_netcdf("batch.nc")
+    Path("mine").mkdir()
+    picture = Path("mine/trajectories.png")
+    picture.write_text("mine")
+    assert main(["plot", "batch.nc", "--member", "0", "--out", "mine"]) == 2
+    assert "mine: found a folder that holds pictures, wanted another one, or --force" in capsys.readouterr().err
+    assert picture.read_text() == "mine"
+    assert main(["plot", "batch.nc", "--member", "0", "--out", "mine", "--force"]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_result_that_lacks_something(batch, capsys):
+    batch.to_xarray().drop_vars("entropy_produced").to_netcdf("lacking.nc")
+    assert main(["plot", "lacking.nc", "--member", "0"]) == 2
+    assert "(No variable named 'entropy_produced'), wanted the folder of a run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: found No such file or directory, wanted the folder of a run, or its result.nc"),
         (["empty"], "empty: found no result.nc in it"),
         (["text.nc"], "text.nc: found no NetCDF file"),
+        (["pipe"], "pipe: found a pipe or a device"),
+        (["n" * 300], "File name too long"),
         (["other.nc"], "other.nc/result_schema: found none, wanted jmbs-result/1"),
         (["batch.nc", "--member", "3"], "--member: found 3 for a batch of 3 members, wanted one of 0 to 2"),
         (["batch.nc", "--member", "0", "--out", "text.nc"], "text.nc: found no place for pictures"),
@@ -67,6 +88,7 @@ def test_a_member_of_a_batch(batch, capsys):
 def test_wrong_input_is_one_line(batch, arguments, message, capsys):
     Path("empty").mkdir()
     Path("text.nc").write_text("no picture")
+    os.mkfifo("pipe")
     dataset = batch.to_xarray()
     dataset.to_netcdf("batch.nc")
     dataset.drop_attrs().to_netcdf("other.nc")

@@ -119,7 +119,13 @@ MISTAKES = {
         {"data": (driven(([0.0, 0.5, 1.0], [0.0, np.nan, 1.0])),)},
         "recordings/driven/inputs/rail/actuation/values: found nan in row 2, wanted finite numbers",
     ),
-    "input that is not finite": (MASS, {"data": (driven(np.inf),)}, "inputs/rail/actuation: found inf in row 1"),
+    "input that is not finite": (MASS, {"data": (driven(np.inf),)}, "inputs/rail/actuation: found inf, wanted"),
+    "input of one time": (MASS, {"data": (driven((0.0, 1.0)),)}, "inputs/rail/actuation: found times of shape"),
+    "gain that is measured": (
+        MASS,
+        {"sensors": {"rail/q": Sensor("rail/q", gain=Parameter("measured"))}},
+        "sensors/rail/q/gain/start: found 'measured', wanted",
+    ),
     "function as an input": (MASS, {"data": (driven(np.sin),)}, "inputs/rail/actuation: found a function, wanted"),
     "tie that is no number": (
         MASS,
@@ -148,6 +154,9 @@ def test_what_cannot_be_posed_is_named(parameters, more, words):
         (TS[None], np.zeros(5), r"recordings/r/ts: found times of shape \(1, 5\)"),
         (TS, np.zeros(5) + 0j, "found values of type complex128, wanted real numbers"),
         (TS, ["a", "b", "c", "d", "e"], "wanted real numbers"),
+        (TS, np.array(["1", "2", "3", "4", "5"], object), "found words, wanted real numbers"),
+        (TS, [1, 2, 3, 4, 10**400], "wanted real numbers"),
+        (TS, Channel(np.zeros(5), np.ones(4)), r"channels/x/noise: found shape \(4,\), wanted one number, or"),
         (TS.astype("datetime64[s]"), np.zeros(5), "recordings/r/ts: found values of type datetime64"),
     ],
 )
@@ -164,11 +173,21 @@ def test_recordings_take_what_pandas_holds():
     np.testing.assert_array_equal(recording.channels["x"].values, [1.0, np.nan, 3.0, 4.0])
     np.testing.assert_array_equal(recording.channels["y"], [1.0, np.nan, 3.0, 4.0])
     assert recording.channels["x"].noise == 0.1
+    masked = np.ma.masked_equal([0.0, 9.0, 2.0], 9.0)
+    np.testing.assert_array_equal(Recording("r", TS[:3], {"x": masked}).channels["x"], [0.0, np.nan, 2.0])
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"scale": -1.0}, {"scale": np.nan}, {"tolerance": 0.0}, {"starts": 0}, {"starts": 1.5}, {"max_iterations": 0}],
+    [
+        {"segments": 0},
+        {"scale": -1.0},
+        {"scale": np.nan},
+        {"tolerance": 0.0},
+        {"starts": 0},
+        {"starts": 1.5},
+        {"max_iterations": 0},
+    ],
 )
 def test_estimators_of_numbers_that_cannot_be_are_refused(wrong):
     (name,) = wrong

@@ -388,6 +388,9 @@ def test_tolerances_below_rounding_are_those_of_rounding(configs):
     np.testing.assert_array_equal(sol.q["pivot"], same.q["pivot"])
     np.testing.assert_allclose(sol.position["top"], double.position["top"], atol=1e-5)
     assert "1e-10 is less than float32 holds" in tolerance_note(single) and not tolerance_note(mechanism.compile())
+    # An absolute tolerance alone, which diffrax refused in float64.
+    absolute = jmbs.simulate(mechanism.compile(), t1=0.2, save_every=0.1, tolerance={"rtol": 0.0, "atol": 1e-10})
+    np.testing.assert_allclose(absolute.position["top"], double.position["top"], atol=1e-8)
 
 
 def test_audit_off_gives_the_same_motion(model, state, sol):

@@ -16,7 +16,14 @@ from matplotlib.image import imread
 
 from jmbs.errors import ModelError
 from jmbs.io.result import write_result
-from jmbs.visualise.plots import MOST_LINES, account_figure, constraint_figure, motion_figure, plot_trajectory
+from jmbs.visualise.plots import (
+    MOST_LINES,
+    account_figure,
+    constraint_figure,
+    motion_figure,
+    of_one_run,
+    plot_trajectory,
+)
 
 NAMES = ["trajectories.png", "energies.png", "constraints.png"]
 
@@ -121,6 +128,17 @@ def test_too_many_bodies_are_limited_and_counted():
     assert len(figure.axes[0].lines) == MOST_LINES
     (legend,) = figure.subfigs[0].legends
     assert legend.get_title().get_text() == "5 more not drawn"
+
+
+def test_a_member_of_a_batch_has_times_of_its_own():
+    """Members that saved at different times share an index in place of times."""
+    short, long = pair_trajectory(), pair_trajectory()
+    both = jax.tree.map(lambda a, b: jnp.stack([a, b]), short, replace(long, ts=2 * long.ts))
+    both = both.to_xarray()
+    assert "member_time" in both.coords
+    for member, end in ((0, 1.0), (1, 2.0)):
+        figure = motion_figure(of_one_run(both.isel(member=member)))
+        assert figure.axes[0].lines[0].get_xdata()[-1] == pytest.approx(end * float(short.ts[-1]))
 
 
 def test_batches_are_refused(tmp_path):
