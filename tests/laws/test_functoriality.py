@@ -18,7 +18,7 @@ from jmbs.ephs import System, flatten, pattern, reference_dae
 from jmbs.library.oscillator import damped_oscillator
 from jmbs.simulation.state import to_internal
 
-LOOPS = ("slider_crank", "universal", "motor_slider_crank")
+LOOPS = ("andrews_squeezer", "slider_crank", "universal", "motor_slider_crank")
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 EVALUATE = quick_jit(lambda dae, x: dae.rates(0.0, x))
 
