@@ -6,6 +6,7 @@ that, and turns saved states back.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from jmbs.errors import ModelError
 from jmbs.jaxext import entries_across, entries_at
 from jmbs.simulation.instant import Forces, Instant, instant
 from jmbs.simulation.state import State, to_internal, with_velocities
-from jmbs.tree import TreeDAE, driven_by, efforts_at, seen, stored_with, tree_dae
+from jmbs.tree import TreeDAE, efforts_at, seen, stored_with, tree_dae
 from jmbs.tree import project as project_tree
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class TreeFormulation(eqx.Module):
 
     def with_reference(self, dae: ReferenceDAE) -> TreeFormulation:
         """See `AbsoluteFormulation`."""
-        return TreeFormulation(driven_by(self.dae, dae))
+        return TreeFormulation(dataclasses.replace(self.dae, reference=dae))
 
     @property
     def manifold(self) -> StateManifold:

@@ -47,7 +47,7 @@ from jmbs.solvers import (
     by_diffrax,
     with_event,
 )
-from jmbs.tree import AbstractTreeWithGears, AbstractTreeWithLoops, OpenTree, TreeWithComponents
+from jmbs.tree import OpenTree, TreeWithGears, TreeWithLoops
 
 LONG_RUN = 5000
 """Fixed steps from which a run with gears or loops and its derivative are worth a kernel, which takes half a minute
@@ -284,7 +284,9 @@ def start_of(
 def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
     """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel take longer
     to compile than most runs take."""
-    return isinstance(formulation, TreeFormulation) and isinstance(formulation.dae, OpenTree)
+    if not isinstance(formulation, TreeFormulation) or not isinstance(formulation.dae, OpenTree):
+        return False
+    return formulation.dae.alone is not None
 
 
 def _has_forward_kernel(
@@ -296,10 +298,10 @@ def _has_forward_kernel(
         return False
     if not isinstance(formulation, TreeFormulation):
         return False
-    if isinstance(formulation.dae, OpenTree | TreeWithComponents):
+    if isinstance(formulation.dae, OpenTree):
         return True
     steps = len(values.times) if program.steps is None else program.steps
-    return steps >= LONG_RUN and isinstance(formulation.dae, AbstractTreeWithGears | AbstractTreeWithLoops)
+    return steps >= LONG_RUN and isinstance(formulation.dae, TreeWithGears | TreeWithLoops)
 
 
 def steps_of(

@@ -7,24 +7,18 @@ from jmbs.tree.projection import project
 from jmbs.tree.reactions import Seen, efforts_at, seen
 from jmbs.tree.recognise import Recognised, recognise
 from jmbs.tree.tree_dae import TreeDAE
-from jmbs.tree.tree_of import driven_by, tree_dae
-from jmbs.tree.tree_with_components import TreeWithComponents
-from jmbs.tree.tree_with_gears import AbstractTreeWithGears, TreeWithGears, TreeWithGearsAndComponents
-from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, TreeWithLoops
+from jmbs.tree.tree_of import tree_dae
+from jmbs.tree.tree_with_gears import TreeWithGears
+from jmbs.tree.tree_with_loops import TreeWithLoops
 
 __all__ = [
-    "AbstractTreeWithGears",
-    "AbstractTreeWithLoops",
     "Layout",
     "OpenTree",
     "Recognised",
     "Seen",
     "TreeDAE",
-    "TreeWithComponents",
     "TreeWithGears",
-    "TreeWithGearsAndComponents",
     "TreeWithLoops",
-    "driven_by",
     "efforts_at",
     "make_layout",
     "project",

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jmbs.ephs import Power, Structure
-from jmbs.jaxext import entries_at, evaluated_once, sums_at, sums_of_parts, with_entries
+from jmbs.jaxext import entries_at, sums_at, sums_of_parts, with_entries
 from jmbs.library.mechanics import PointLoad
 from jmbs.linear import least_squares, sparse_matrix
 from jmbs.rigid_body import TreeMotion
@@ -89,39 +89,6 @@ def stored_with(
     stored = dae.reference.stored_efforts(x, dae.layout.others)
     stored = with_entries(stored, dae.layout.body_slots.ravel(), twist.ravel())
     return stored if dae.layout.rotors is None else dae.layout.rotors.efforts(stored, v)
-
-
-class Acting(NamedTuple):
-    """What other components do to a tree, multipliers left out.
-
-    **Arguments:** generalised `forces`, simple ones among them; `loads`: wrenches on bodies, in their axes; `efforts`
-    at the rates of loop joints; entropy `production` of known friction; `kept`: rates of the blocks that stay; `power`.
-    """
-
-    forces: Float[Array, " n_v"]
-    loads: Float[Array, "bodies 6"]
-    efforts: Float[Array, " k"]
-    production: Float[Array, " n"]
-    kept: Float[Array, " kept"]
-    power: Power
-
-
-def acting(dae: TreeDAE, t, y: Own) -> Acting:
-    """See `Acting`. It is evaluated once: all of it depends on all motion, and in a kernel that computes directions too
-    the compiler would otherwise evaluate that motion anew for each number."""
-
-    def at(t: Array, y: Own) -> Acting:
-        layout = dae.layout
-        simple, production, known = dae.simple_forces(t, y[-1][0])
-        o = others(dae, t, geometry_of(dae, y))
-        forces, loads = direct_forces(dae, o, simple)
-        none = jnp.zeros(dae.reference.plan.n_rows, dae.dtype)
-        power = power_of(dae, o, production, known, jnp.zeros((), dae.dtype), none)
-        at_loops = [entries_at(o.flow, group.rates).ravel() for group in layout.loops]
-        efforts = jnp.concatenate([jnp.zeros(0, dae.dtype), *at_loops])
-        return Acting(forces, loads, efforts, production, -entries_at(o.flow, layout.kept_slots), power)
-
-    return evaluated_once(at, jnp.asarray(t, dae.dtype), y)
 
 
 def others(dae: TreeDAE, t, geometry: Geometry, free: Array | None = None) -> Others:

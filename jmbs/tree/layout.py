@@ -18,10 +18,10 @@ from jmbs.ephs import Block, FlatSystem, Plan, follows
 from jmbs.library.mechanics import Ground
 from jmbs.lie import SE3, Rn, is_lower_pair
 from jmbs.rigid_body import JointGroup, Tree
+from jmbs.tree.alone import Alone, tree_alone
 from jmbs.tree.friction import FrictionSource, friction_sources
-from jmbs.tree.gear_rows import GEARS, GearRows, gear_rows
-from jmbs.tree.loop_groups import LoopGroup, loop_groups
-from jmbs.tree.loops_alone import LoopsAlone, loop_elements, loops_alone, only_loops
+from jmbs.tree.gear_rows import GearRows, gear_rows
+from jmbs.tree.loop_groups import LoopGroup, loop_elements, loop_groups, only_loops
 from jmbs.tree.recognise import Recognised
 from jmbs.tree.rotors import Rotors, known_rotors
 from jmbs.tree.row_plan import row_plan
@@ -67,15 +67,14 @@ class Layout:
     - `rotors`, None without any, `friction` and `springs` of tree joints; `driven`: the velocities that a drive acts
       on, by port, where these are the tree's. `production_source`: places of known and of other production.
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
-      `only_springs`: whether these are none but the ground and `springs`.
+      `alone`: what is known of loop joints where these are none but the ground, `springs`, gears and these joints.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.
       `other_rows`: constraint rows that are not the tree's, theirs among them; `free_slots`, `general_rows`: unknown
       efforts and rows that are neither the tree's nor theirs; `rows`: how all these are coupled.
-    - `only_loops`: these joints, where nothing but them and gears constrains, and `loops_alone`: what is known of them
-      where nothing else is beside the tree; `only_gears`: gears, where nothing but them and these joints constrains;
-      else None. `gears_alone`: whether nothing but gears is beside the tree.
+    - `only_loops`: these joints, where nothing but them and gears constrains; `only_gears`: gears, where nothing but
+      them and these joints constrains; else None.
     """
 
     tree: Tree
@@ -103,7 +102,7 @@ class Layout:
     driven: dict[str, np.ndarray]
     production_source: np.ndarray
     others: tuple[int, ...]
-    only_springs: bool
+    alone: Alone | None
     reactions: np.ndarray
     reacting: np.ndarray
     reaction_reversed: np.ndarray
@@ -115,9 +114,7 @@ class Layout:
     general_rows: np.ndarray
     rows: RowPlan
     only_loops: Loops | None
-    loops_alone: LoopsAlone | None
     only_gears: GearRows | None
-    gears_alone: bool
 
 
 def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
@@ -156,7 +153,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
     free = np.arange(plan.n_stored, plan.n_stored + plan.n_free)
     free_slots = np.setdiff1d(free, _joined([rate_slots, *(g.rates for g in loops)]))
     gears = gear_rows(flat, plan, recognised, rate_slots, general_rows, kept)
-    alone = only_loops(flat, plan, recognised, loops, general_rows.size > 0 and gears is None)
+    closed = only_loops(flat, plan, recognised, loops, general_rows.size > 0 and gears is None)
     dense = free_slots.size > 0 or any(i in plan.constrained_blocks for i in kept)
     return Layout(
         tree=tree,
@@ -184,7 +181,7 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         driven=_driven(plan, rate_slots),
         production_source=_production_source(plan, friction, others),
         others=others,
-        only_springs=all(follows(flat.components[p], Ground) for p in beside),
+        alone=tree_alone(flat, plan, recognised, loops, beside, kept_slots),
         reactions=np.array(reactions, dtype=int).reshape(-1, 6),
         reacting=reacting,
         reaction_reversed=recognised.tree.reversed[reacting],
@@ -195,10 +192,8 @@ def make_layout(flat: FlatSystem, plan: Plan, recognised: Recognised) -> Layout:
         other_rows=other_rows,
         general_rows=general_rows,
         rows=row_plan(plan, tree, loops, body_slots, rate_slots, jointed, general_rows, dense),
-        only_loops=alone,
+        only_loops=closed,
         only_gears=gears,
-        gears_alone=all(follows(flat.components[p], (*GEARS, Ground)) for p in beside),
-        loops_alone=None if alone is None else loops_alone(flat, plan, recognised, loops, beside, kept_slots),
     )
 
 

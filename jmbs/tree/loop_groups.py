@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 
 from jmbs.by_value import by_value
 from jmbs.constraints import Loops
-from jmbs.ephs import Plan
+from jmbs.ephs import FlatSystem, Plan
 from jmbs.graphs import GROUND
+from jmbs.lie import is_lower_pair
 from jmbs.tree.recognise import JointParts, Recognised
 from jmbs.tree.segments import Segment, segments
 
@@ -58,3 +60,32 @@ def loops_of(groups: tuple[LoopGroup, ...]) -> Loops:
     rates = np.concatenate([np.full(len(g.bodies), g.rates.shape[1]) for g in groups])
     joints = np.arange(len(rates))
     return Loops(np.concatenate([g.bodies for g in groups]), np.repeat(joints, 6 - rates), np.repeat(joints, rates))
+
+
+def loop_elements(
+    plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], kept: tuple[int, ...]
+) -> tuple[tuple[int, np.ndarray], ...]:
+    """By group, where the joints' elements are in the tree's state: block and rows."""
+    joints = in_order(plan, recognised, groups)
+    where = [plan.state_of[plan.junction_of[joint.constraint, "q_r"]] for joint in joints]
+    count = np.cumsum([0, *(len(g.bodies) for g in groups)])
+    by_group = [where[i:j] for i, j in itertools.pairwise(count)]
+    return tuple((kept.index(part[0][0]), np.array([row for _, row in part])) for part in by_group)
+
+
+def only_loops(
+    flat: FlatSystem, plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...], others: bool
+) -> Loops | None:
+    """The joints that close loops, where nothing but them and gears is constrained beyond the tree, and their tangents
+    constant; None where `others` are constrained, or nothing."""
+    joints = in_order(plan, recognised, groups)
+    if others or all(joint.freedom == 6 for joint in joints):
+        return None
+    constant = all(is_lower_pair(flat.components[j.constraint].motion) for j in joints)
+    return loops_of(groups) if constant else None
+
+
+def in_order(plan: Plan, recognised: Recognised, groups: tuple[LoopGroup, ...]) -> list[JointParts]:
+    """All joints of the groups, one group after the other."""
+    joints = {j.constraint: j for j in (recognised.joints[e] for e in recognised.tree.cut)}
+    return [joints[plan.batches[g.constraint.batch].paths[m]] for g in groups for m in g.constraint.members]

@@ -1,40 +1,33 @@
-"""Trees of bodies and joints on which nothing acts but forces of time, and springs and friction in the joints.
+"""Trees that nothing beside their own joints constrains.
 
 M(q) dv + b(q, v) = forces
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jmbs.arrays import total
-from jmbs.ephs import Power
-from jmbs.jaxext import entries_at
 from jmbs.rigid_body import TreeMotion, forward_dynamics
+from jmbs.tree.acting import Acting
 from jmbs.tree.couplings import row_residuals
-from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
+from jmbs.tree.joint_tree import AbstractJointTree
+from jmbs.tree.tree_dae import Own
 
 
-class OpenTree(TreeDAE):
-    """A tree without anything beside it; see the module."""
+class OpenTree(AbstractJointTree):
+    """See the module."""
 
-    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
-        """See `TreeDAE`; there are no rows to stabilise."""
-        del stabilisation
+    def joint_rows(self, y: Own) -> tuple[Float[Array, " 0"], Float[Array, " 0"]]:
+        """See `AbstractJointTree`; there are none."""
+        del y
+        return jnp.zeros(0, self.dtype), jnp.zeros(0, self.dtype)
 
-        def free(forces: Array) -> tuple[Array, Array]:
-            tree, elements = self.layout.tree, self.elements(y)
-            dv = forward_dynamics(tree, self.links, elements, y[-1][0], forces, None, self.forward_only)
-            return dv, jnp.zeros((), self.dtype)
-
-        return rates_of_tree(self, t, y, free)
-
-    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], None]:
-        """See `TreeDAE`."""
-        return self.own_forces(t, y)[0], None
+    def accelerations(self, y: Own, given: Acting, drift: Float[Array, " 0"]) -> tuple[Array, Array]:
+        """See `AbstractJointTree`."""
+        tree, elements = self.layout.tree, self.elements(y)
+        forces, loads = given.forces, given.loads
+        return forward_dynamics(tree, self.links, elements, y[-1][0], forces, loads, self.forward_only), drift
 
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """See `TreeDAE`."""
@@ -44,17 +37,3 @@ class OpenTree(TreeDAE):
         """See `TreeDAE`."""
         del t
         return y
-
-
-def rates_of_tree(dae: TreeDAE, t, y: Own, accelerations: Callable[[Array], tuple[Array, Array]]) -> TreeRates:
-    """The rates of a tree whose bodies and joints nothing but simple forces act on.
-
-    **Arguments:** `accelerations`: a function of generalised forces for the rates of velocities, and for the power of
-    multipliers, W.
-    """
-    layout, v = dae.layout, y[-1][0]
-    forces, production, (supplied, dissipated) = dae.own_forces(jnp.asarray(t, dae.dtype), y)
-    dv, work = accelerations(forces)
-    velocity = dae.velocity(v, dv, production, jnp.zeros(len(layout.kept_slots), dae.dtype))
-    whole = entries_at(production, layout.production_source)
-    return TreeRates(velocity, Power(supplied, dissipated, total(whole), work, whole), dv)

@@ -36,7 +36,7 @@ from jmbs.tree.couplings import (
 from jmbs.tree.links import frames
 from jmbs.tree.open_tree import OpenTree
 from jmbs.tree.tree_dae import Own, TreeDAE
-from jmbs.tree.tree_with_loops import AbstractTreeWithLoops, by_group, seen_residuals
+from jmbs.tree.tree_with_loops import TreeWithLoops, by_group, seen_residuals
 
 
 class Seen(NamedTuple):
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 def efforts_at(dae: TreeDAE, t, y: Own) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The reference state, and efforts, see `effort_parts`."""
     t, free = jnp.asarray(t, dae.dtype), jnp.zeros(0, dae.dtype)
-    if not isinstance(dae, AbstractTreeWithLoops):
+    if not isinstance(dae, TreeWithLoops):
         geometry = geometry_of(dae, y)
         if dae.layout.free_slots.size:
             free = others(dae, t, geometry).free
@@ -71,7 +71,7 @@ def seen(dae: TreeDAE, t, y: Own, velocity: Float[Array, " n"]) -> Seen:
     dv = velocity[layout.n - len(v) :]
     motion = dae.motion(y, dv)
     wrench = body_wrenches(dae.links, motion)
-    if not isinstance(dae, OpenTree):
+    if dae.alone is None or not isinstance(dae, OpenTree):
         return _coupled(dae, t, y, velocity, motion, wrench)
     geometry = geometry_of(dae, y, motion)
     multipliers = _whole(dae, _reactions(dae, motion, wrench), jnp.zeros(dae.reference.plan.n_rows, dae.dtype), dv)

@@ -6,7 +6,8 @@ take the bodies' velocities as efforts and give flows.
 
     M(q) dv + b(q, v) = forces - J^T lambda,      d/dt r(t, y) = 0,      r = J v + ...
 
-Here is what all trees have; what acts beside the tree's own joints makes them one class or another (`tree_of.py`).
+Here is what all trees have; what is constrained beside the tree's own joints makes them one class or another
+(`tree_of.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from jmbs.jaxext import entries_at, sums_at
 from jmbs.lie import lift_blocks, retract_blocks
 from jmbs.rigid_body import Links, TreeMotion, joint_rates, kinematics, poses_of
 from jmbs.spatial import scale, symmetric_times, transposed_times
+from jmbs.tree.alone import Alone
 from jmbs.tree.friction import friction_forces
 from jmbs.tree.layout import Layout
 from jmbs.tree.springs import spring_forces
@@ -61,6 +63,11 @@ class TreeDAE(eqx.Module):
     def dtype(self):
         """The floating dtype of all arrays."""
         return self.reference.reference_temperature.dtype
+
+    @property
+    def alone(self) -> Alone | None:
+        """`Layout.alone`, where all drives are simple; else None."""
+        return self.layout.alone if len(self.simple_drives) == len(self.reference.drives) else None
 
     @property
     def simple_drives(self) -> tuple[str, ...]:

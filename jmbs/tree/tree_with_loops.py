@@ -1,13 +1,10 @@
-"""Trees that loop joints constrain, alone or with gears, see `Layout.only_loops`; with or without other components that
-act on them.
+"""Trees that loop joints constrain, alone or with gears, see `Layout.only_loops`.
 
-Rates and projections are those that `tree_with_constraints.py` has for any constraints; where nothing else is beside
-the tree, they need no reference semantics.
+Rates and projections are those that `tree_with_constraints.py` has for any constraints.
 """
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -16,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jmbs.arrays import total
 from jmbs.constraints import (
     ConstrainedTree,
     LoopInputs,
@@ -30,21 +26,21 @@ from jmbs.constraints import (
     residuals,
     split_pose,
 )
-from jmbs.ephs import Power
 from jmbs.jaxext import entries_at
 from jmbs.lie import along_batches
 from jmbs.rigid_body import TreeMotion, body_motions, frame_of, motion_of
-from jmbs.tree.couplings import acting, all_forces, moving_with
-from jmbs.tree.friction import friction_forces, no_production
+from jmbs.tree.acting import Acting, still_kept_rates
+from jmbs.tree.couplings import moving_with
+from jmbs.tree.friction import no_production
 from jmbs.tree.gears import gear_gaps, gear_matrix, gear_rates
+from jmbs.tree.joint_tree import AbstractJointTree
 from jmbs.tree.links import members
-from jmbs.tree.loops_alone import LoopsAlone
 from jmbs.tree.projection import kept_motion
-from jmbs.tree.tree_dae import Own, TreeDAE, TreeRates
+from jmbs.tree.tree_dae import Own
 
 
-class AbstractTreeWithLoops(TreeDAE):
-    """What both have in common.
+class TreeWithLoops(AbstractJointTree):
+    """See the module.
 
     **Arguments:** `loop_joints`: all of them, with `loop_frames` (n, 3, 4) on their first and second bodies.
     """
@@ -52,13 +48,16 @@ class AbstractTreeWithLoops(TreeDAE):
     loop_joints: LoopJoints
     loop_frames: tuple[Array, Array]
 
-    @abc.abstractmethod
-    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
-        """How the blocks that stay move, as a function of how the tree's velocities, and the loop joints, move."""
+    def joint_rows(self, y: Own) -> tuple[Float[Array, " k"], Float[Array, " m"]]:
+        """See `AbstractJointTree`."""
+        return loop_rates_and_rows(self, y, y[-1][0])
 
-    def forces(self, t, y: Own) -> tuple[Float[Array, " n_v"], Float[Array, "bodies 6"]]:
-        """See `TreeDAE`."""
-        return all_forces(self, t, y)
+    def accelerations(self, y: Own, given: Acting, drift: Float[Array, " m"]) -> tuple[Array, Array]:
+        """See `AbstractJointTree`."""
+        closure = LoopInputs(self.loop_joints, given.efforts, drift, _coefficients(self))
+        tree, elements, v = _constrained_tree(self), self.elements(y), y[-1][0]
+        forces, loads = given.forces, given.loads
+        return constrained_dynamics(tree, self.links, elements, v, forces, closure, loads, self.forward_only)
 
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """See `TreeDAE`."""
@@ -69,7 +68,7 @@ class AbstractTreeWithLoops(TreeDAE):
     def projected(self, t, y: Own) -> Own:
         """See `TreeDAE`."""
         del t
-        none, kept, gears = no_production(self.layout.friction, self.dtype), self.kept(y), _coefficients(self)
+        none, kept, gears = no_production(self.layout.friction, self.dtype), _kept(self, y), _coefficients(self)
 
         def correct(y: Own, positions: Array) -> tuple[Own, None]:
             at = loop_residuals(self, y)
@@ -85,66 +84,26 @@ class AbstractTreeWithLoops(TreeDAE):
         return jax.lax.scan(correct, y, jnp.asarray([True, False]))[0]
 
 
-class TreeWithLoops(AbstractTreeWithLoops):
-    """A tree with loops on which nothing acts but forces of time, springs of the tree's joints, and friction."""
-
-    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
-        """See `TreeDAE`."""
-        layout, v = self.layout, y[-1][0]
-        forces, production, (supplied, dissipated) = self.own_forces(jnp.asarray(t, self.dtype), y)
-        rates, rows = loop_rates_and_rows(self, y, v)
-        friction = friction_forces(self.reference, _alone(self).friction, rates)
-        closure = LoopInputs(self.loop_joints, friction.forces, _drift(rows, stabilisation), _coefficients(self))
-        dv, multipliers = constrained_dynamics(
-            _constrained_tree(self), self.links, self.elements(y), v, forces, closure, None, self.forward_only
-        )
-        whole = entries_at(jnp.concatenate([production, friction.production]), layout.production_source)
-        power = Power(supplied, dissipated + friction.dissipated, total(whole), -total(multipliers * rows), whole)
-        return TreeRates(self.velocity(v, dv, production, self._own(rates, friction.production)), power, dv)
-
-    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
-        """See `AbstractTreeWithLoops`."""
-        del y
-        none = no_production(_alone(self).friction, self.dtype)
-        return lambda _, rates: self._own(rates, none)
-
-    def _own(self, rates: Array, production: Array) -> Float[Array, " kept"]:
-        """The rates of the blocks that stay: loop joints by theirs, the environment by what friction produces."""
-        return entries_at(jnp.concatenate([rates, production, jnp.zeros(1, self.dtype)]), _alone(self).kept_source)
+def _kept(dae: TreeWithLoops, y: Own) -> Callable[[Array, Array], Array]:
+    """How the blocks that stay move, as a function of how the tree's velocities, and the loop joints, move."""
+    alone = dae.alone
+    if alone is not None:
+        return lambda _, rates: still_kept_rates(dae, alone, rates)
+    free = jnp.zeros(len(dae.layout.free_slots), dae.dtype)
+    nothing = [jnp.zeros(group.rates.shape, dae.dtype) for group in dae.layout.loops]
+    geometry = moving_with(dae, y, nothing)
+    still = jnp.zeros_like(geometry.stored)
+    return lambda step, rates: kept_motion(dae, geometry, step, by_group(dae, rates), free, still)
 
 
-class TreeWithLoopsAndComponents(AbstractTreeWithLoops):
-    """The same where other components act on the bodies or joints, or have states of their own."""
-
-    def rates(self, t, y: Own, stabilisation: Array | None = None) -> TreeRates:
-        """See `TreeDAE`."""
-        given, v = acting(self, t, y), y[-1][0]
-        _, rows = loop_rates_and_rows(self, y, v)
-        closure = LoopInputs(self.loop_joints, given.efforts, _drift(rows, stabilisation), _coefficients(self))
-        tree, elements = _constrained_tree(self), self.elements(y)
-        dv, multipliers = constrained_dynamics(
-            tree, self.links, elements, v, given.forces, closure, given.loads, self.forward_only
-        )
-        power = given.power._replace(constraint=-total(multipliers * rows))
-        return TreeRates(self.velocity(v, dv, given.production, given.kept), power, dv)
-
-    def kept(self, y: Own) -> Callable[[Array, Array], Array]:
-        """See `AbstractTreeWithLoops`."""
-        free = jnp.zeros(len(self.layout.free_slots), self.dtype)
-        nothing = [jnp.zeros(group.rates.shape, self.dtype) for group in self.layout.loops]
-        geometry = moving_with(self, y, nothing)
-        still = jnp.zeros_like(geometry.stored)
-        return lambda step, rates: kept_motion(self, geometry, step, by_group(self, rates), free, still)
-
-
-def by_group(dae: AbstractTreeWithLoops, rates: Float[Array, " k"]) -> list[Float[Array, "n k"]]:
+def by_group(dae: TreeWithLoops, rates: Float[Array, " k"]) -> list[Float[Array, "n k"]]:
     """Rates of loop joints, group by group."""
     ends = np.cumsum([group.rates.size for group in dae.layout.loops])
     parts = jnp.split(rates, ends[:-1])
     return [part.reshape(group.rates.shape) for part, group in zip(parts, dae.layout.loops, strict=True)]
 
 
-def loop_rates_and_rows(dae: AbstractTreeWithLoops, y: Own, v: Array) -> tuple[Float[Array, " k"], Float[Array, " m"]]:
+def loop_rates_and_rows(dae: TreeWithLoops, y: Own, v: Array) -> tuple[Float[Array, " k"], Float[Array, " m"]]:
     """The rates of loop joints, and all rows, at velocities `v`."""
     loops = _loops(dae)
     leaves, structure = jax.tree.flatten(dae.loop_joints)
@@ -157,7 +116,7 @@ def loop_rates_and_rows(dae: AbstractTreeWithLoops, y: Own, v: Array) -> tuple[F
     return rates, _rows(dae, v, rows)
 
 
-def loop_residuals(dae: AbstractTreeWithLoops, y: Own) -> Residuals:
+def loop_residuals(dae: TreeWithLoops, y: Own) -> Residuals:
     """By how much loop joints are open, for what runs at every step."""
     loops, elements = _loops(dae), _loop_elements(dae, y)
     leaves, structure = jax.tree.flatten(dae.loop_joints)
@@ -169,13 +128,13 @@ def loop_residuals(dae: AbstractTreeWithLoops, y: Own) -> Residuals:
     return Residuals(*along_batches(of_motion, _motion(dae, y, y[-1][0]), *dae.loop_frames, elements, *leaves))
 
 
-def seen_residuals(dae: AbstractTreeWithLoops, y: Own, motion: TreeMotion) -> Residuals:
+def seen_residuals(dae: TreeWithLoops, y: Own, motion: TreeMotion) -> Residuals:
     """The same for what runs seldom; of the bodies' `motion`, in arrays."""
     first, second, element = map(frame_of, (*dae.loop_frames, _loop_elements(dae, y)))
     return residuals(motion.bodies, first, second, element, _loops(dae), dae.loop_joints)
 
 
-def _loop_elements(dae: AbstractTreeWithLoops, y: Own) -> Float[Array, "n 3 4"]:
+def _loop_elements(dae: TreeWithLoops, y: Own) -> Float[Array, "n 3 4"]:
     """The motions that the elements of all loop joints stand for."""
     layout, motions = dae.layout, []
     for group, (block, rows) in zip(layout.loops, layout.loop_elements, strict=True):
@@ -185,37 +144,28 @@ def _loop_elements(dae: AbstractTreeWithLoops, y: Own) -> Float[Array, "n 3 4"]:
     return jnp.concatenate(motions)
 
 
-def _rows(dae: AbstractTreeWithLoops, v: Array, of_loops: Array) -> Float[Array, " m"]:
+def _rows(dae: TreeWithLoops, v: Array, of_loops: Array) -> Float[Array, " m"]:
     """Those of loops, with those of gears before them."""
     return of_loops if dae.layout.only_gears is None else jnp.concatenate([gear_rates(dae, v), of_loops])
 
 
-def _gaps(dae: AbstractTreeWithLoops, y: Own, of_loops: Array) -> Float[Array, " m"]:
+def _gaps(dae: TreeWithLoops, y: Own, of_loops: Array) -> Float[Array, " m"]:
     """What these are the rates of."""
     return of_loops if dae.layout.only_gears is None else jnp.concatenate([gear_gaps(dae, y), of_loops])
 
 
-def _coefficients(dae: AbstractTreeWithLoops) -> Float[Array, "g n_v"] | None:
+def _coefficients(dae: TreeWithLoops) -> Float[Array, "g n_v"] | None:
     return None if dae.layout.only_gears is None else gear_matrix(dae)
 
 
-def _alone(dae: AbstractTreeWithLoops) -> LoopsAlone:
-    assert dae.layout.loops_alone is not None
-    return dae.layout.loops_alone
-
-
-def _constrained_tree(dae: AbstractTreeWithLoops) -> ConstrainedTree:
+def _constrained_tree(dae: TreeWithLoops) -> ConstrainedTree:
     return ConstrainedTree(dae.layout.tree, _loops(dae), dae.layout.rows)
 
 
-def _drift(rows: Array, stabilisation: Array | None) -> Array:
-    return jnp.zeros_like(rows) if stabilisation is None else stabilisation
-
-
-def _loops(dae: AbstractTreeWithLoops) -> Loops:
+def _loops(dae: TreeWithLoops) -> Loops:
     assert dae.layout.only_loops is not None
     return dae.layout.only_loops
 
 
-def _motion(dae: AbstractTreeWithLoops, y: Own, v: Array) -> Float[Array, "18 bodies"]:
+def _motion(dae: TreeWithLoops, y: Own, v: Array) -> Float[Array, "18 bodies"]:
     return body_motions(dae.layout.tree, dae.links, dae.elements(y), v)

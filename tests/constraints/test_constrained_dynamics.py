@@ -36,7 +36,7 @@ from jmbs.simulation.formulation import formulation_of
 from jmbs.tree import tree_dae
 from jmbs.tree.constrained_rates import coupled_rates
 from jmbs.tree.projection import coupled_projection, project
-from jmbs.tree.tree_with_loops import TreeWithLoops, TreeWithLoopsAndComponents
+from jmbs.tree.tree_with_loops import TreeWithLoops
 
 
 def loaded():
@@ -89,7 +89,7 @@ class Case:
         self.model = self.model.with_parameters(values)
         formulation = eqx.filter_jit(formulation_of)(self.model)
         self.dae = formulation.dae
-        assert isinstance(self.dae, TreeWithLoopsAndComponents if name == "loaded" else TreeWithLoops)
+        assert isinstance(self.dae, TreeWithLoops) and (self.dae.alone is None) == (name == "loaded")
         y = formulation.start(self.model.initial_state())
         self.y = jax.tree.map(lambda *x: jnp.stack(x), *(self._moved(y) for _ in range(MEMBERS)))
 

@@ -17,11 +17,8 @@ import jmbs
 from jmbs.library.mechanics import TableSpec
 from jmbs.simulation.formulation import formulation_of
 from jmbs.tree import (
-    AbstractTreeWithLoops,
     OpenTree,
-    TreeWithComponents,
     TreeWithGears,
-    TreeWithGearsAndComponents,
     TreeWithLoops,
 )
 from jmbs.tree.couplings import all_forces
@@ -120,12 +117,12 @@ def _tied(m: jmbs.Mechanism) -> jmbs.Mechanism:
 
 
 MECHANISMS = {
-    "arm": (arm, OpenTree),
-    "wheels": (wheels, TreeWithGears),
-    "tied wheels": (tied_wheels, TreeWithGearsAndComponents),
-    "loop": (loop, TreeWithLoops),
-    "geared loop": (geared_loop, TreeWithLoops),
-    "tied geared loop": (tied_geared_loop, AbstractTreeWithLoops),
+    "arm": (arm, OpenTree, True),
+    "wheels": (wheels, TreeWithGears, True),
+    "tied wheels": (tied_wheels, TreeWithGears, False),
+    "loop": (loop, TreeWithLoops, True),
+    "geared loop": (geared_loop, TreeWithLoops, True),
+    "tied geared loop": (tied_geared_loop, TreeWithLoops, False),
 }
 
 
@@ -133,16 +130,17 @@ MECHANISMS = {
     "name", ["arm", *(pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name != "arm")]
 )
 def test_rates_forces_and_reactions_are_those_of_the_general_equations(name):
-    make, kind = MECHANISMS[name]
+    make, kind, alone = MECHANISMS[name]
     model = jmbs.compile(make())
 
     @quick_jit
     def both(model, state):
         formulation = formulation_of(model)
         own, y = formulation.dae, formulation.start(state)
-        assert isinstance(own, kind) and own.layout.springs
-        other = TreeWithConstraints if own.layout.other_rows.size else TreeWithComponents
-        general = other(own.reference, own.links, own.splits, own.layout, False)
+        assert isinstance(own, kind) and own.layout.springs and (own.alone is not None) == alone
+        other = TreeWithConstraints if own.layout.other_rows.size else OpenTree
+        layout = dataclasses.replace(own.layout, alone=None)
+        general = other(own.reference, own.links, own.splits, layout, False)
         forces, loads = own.forces(0.0, y)
         loads = jnp.zeros((len(own.layout.body_slots), 6)) if loads is None else loads
         rates = [dae.rates(0.0, y) for dae in (own, general)]
@@ -186,10 +184,10 @@ def tied() -> jmbs.Mechanism:
 
 ARM = ("shoulder_joint/spring/stiffness", "shoulder_joint/spring/rest", "elbow_joint/spring/stiffness")
 JACOBIANS = {
-    "arm": (arm, OpenTree, ARM),
-    "tied": (tied, TreeWithComponents, ("tie/stiffness", "wrist_joint/friction/viscous", "elbow/mass", *ARM)),
-    "wheels": (wheels, TreeWithGears, ("mesh/ratio", "input/mass", "input_shaft/spring/stiffness")),
-    "tied wheels": (tied_wheels, TreeWithGearsAndComponents, ("mesh/ratio", "tie/stiffness", "output/mass")),
+    "arm": (arm, OpenTree, True, ARM),
+    "tied": (tied, OpenTree, False, ("tie/stiffness", "wrist_joint/friction/viscous", "elbow/mass", *ARM)),
+    "wheels": (wheels, TreeWithGears, True, ("mesh/ratio", "input/mass", "input_shaft/spring/stiffness")),
+    "tied wheels": (tied_wheels, TreeWithGears, False, ("mesh/ratio", "tie/stiffness", "output/mass")),
 }
 
 
@@ -198,9 +196,10 @@ JACOBIANS = {
 def test_forward_jacobians_are_the_direct_ones(name, monkeypatch):
     """With gears as in long runs."""
     monkeypatch.setattr("jmbs.simulation.integrate.LONG_RUN", 1)
-    make, kind, names = JACOBIANS[name]
+    make, kind, alone, names = JACOBIANS[name]
     model = jmbs.compile(make())
-    assert isinstance(formulation_of(model).dae, kind)
+    dae = formulation_of(model).dae
+    assert isinstance(dae, kind) and (dae.alone is not None) == alone
     values = {name: jnp.asarray(model.parameters()[name]["value"]) for name in names}
 
     def outputs(adjoint):
