@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -15,12 +15,13 @@ from jmbs.arrays import is_traced, resolve_dtype
 from jmbs.ephs import ReferenceDAE, System, flatten, reference_dae, undetermined, validate, validate_outputs
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
+    CONSTRAINT_TYPES,
     Mechanism,
     NamedParameter,
     SimulationSpec,
     array_fields,
     body_points,
-    declared_parameter,
+    component_parameter,
     find_parts,
     parameter_table,
     show,
@@ -80,7 +81,7 @@ def compile(
             parameter.rules[0].refuse(path, parameter.unit, value, ())
     model = _planned(system, resolved, environment, settings, name, {**sections, "states": given}, "initial")
     table = _field_parameters(model.dae)
-    return _with_kind(within_bounds(_with_one_mass(dataclasses.replace(model, table=table))))
+    return _with_kind(within_bounds(_with_shared(dataclasses.replace(model, table=table))))
 
 
 def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
@@ -94,7 +95,7 @@ def _compile_mechanism(mechanism: Mechanism, dtype: Any) -> Model:
     table = (*parameter_table(mechanism), *_field_parameters(model.dae, systems))
     config = json.dumps(mechanism.config, default=str)
     model = dataclasses.replace(model, table=table, body_points=body_points(mechanism), config_json=config)
-    model = within_bounds(_with_one_mass(model))
+    model = within_bounds(_with_shared(model))
     # The rows of joints fix all free efforts; only other systems can leave some open.
     return _with_kind(model) if systems else model
 
@@ -132,28 +133,46 @@ def _planned(
 
 
 def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> tuple[NamedParameter, ...]:
-    """Every array field of every component (of those within `boxes`, if given), as `<path>/<field>`, as it declares."""
+    """Every parameter of every component (of those within `boxes`, if given), as `<path>/<field>`."""
     rows = []
     for batch, component in zip(dae.plan.batches, dae.components, strict=True):
         paths = [p for p in batch.paths if boxes is None or p.split("/")[0] in boxes]
         for field in array_fields(component):
-            rows += [declared_parameter(f"{p}/{field.replace('.', '/')}", component, field, (p, field)) for p in paths]
-    return tuple(rows)
+            rows += [component_parameter(path, component, field) for path in paths]
+    return tuple(row for row in rows if row is not None)
 
 
-def _with_one_mass(model: Model) -> Model:
-    """The model in whose table a body inside of a system has one mass, `<body>/mass`, which its kinetic energy and its
-    weight share; both are there where they differ, as under buoyancy."""
+def _with_shared(model: Model) -> Model:
+    """The model in whose table what several components have of one thing is one parameter; they stay where they differ.
+
+    A body inside of a system has one mass, `<body>/mass`, which its kinetic energy and its weight share, but under
+    buoyancy; what rolls there has one radius, `<constraint>/radius`, one axis and one plane.
+    """
     rows = {row.path: row for row in model.table}
-    masses = {row.places: row.path for row in model.table if row.places[0][1] == "mass"}
-    for body in model.layout.parts.bodies:
-        places = tuple((path, "mass") for path in (body.kinetic, body.weight) if path is not None)
-        own = [masses[(place,)] for place in places if (place,) in masses]
+    at = {row.places: row.path for row in model.table}
+    for path, places in (*_masses(model), *_rollers(model)):
+        own = [at[(place,)] for place in places if (place,) in at]
         values = [parameter_value(model, path) for path in own]
-        if len(own) == 2 and (any(map(is_traced, values)) or np.array_equal(values[0], values[1])):
-            rows[own[0]] = dataclasses.replace(rows[own[0]], path=f"{body.name}/mass", places=places)
+        if len(own) == 2 and (any(map(is_traced, values)) or np.array_equal(*values)):
+            rows[own[0]] = dataclasses.replace(rows[own[0]], path=path, places=places)
             del rows[own[1]]
     return dataclasses.replace(model, table=tuple(rows.values()))
+
+
+def _masses(model: Model) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Path and places of each body's mass."""
+    for body in model.layout.parts.bodies:
+        yield f"{body.name}/mass", tuple((path, "mass") for path in (body.kinetic, body.weight) if path is not None)
+
+
+def _rollers(model: Model) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Path and places of each number of what rolls, as a mechanism names it."""
+    for found in model.layout.parts.constraints:
+        boxes = [f"{found.name}/{box}" for box in ("contact", "slip")]
+        if set(found.components) == set(boxes):
+            for law in ("", "law."):
+                for own in CONSTRAINT_TYPES["rolling"].parameters:
+                    yield f"{found.name}/{own.path}", tuple((box, f"{law}{own.field}") for box in boxes)
 
 
 def _with_kind(model: Model) -> Model:

@@ -65,6 +65,8 @@ MECHANISMS = {
 }
 FAST = ["redundant"]
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in FAST]
+UNDETERMINED = ["cylindrical"]
+"""Of its four rows three are the first again, up to twenty times smaller."""
 MEMBERS = 2
 CHANGED = ("mass", "inertia", "friction/viscous", "gravity", "stiffness")
 PLACES = ("_frame/position", "_frame/quaternion", "axis", "pitch")
@@ -79,7 +81,7 @@ class Case:
     """A mechanism with random friction, and consistent states of it in motion."""
 
     def __init__(self, name: str):
-        self.rng = np.random.default_rng(0)
+        self.name, self.rng = name, np.random.default_rng(0)
         self.model = jmbs.compile(MECHANISMS[name]())
         values = {
             path: jnp.asarray(self.rng.uniform(0.1, 0.3, np.shape(entry["value"])))
@@ -136,7 +138,11 @@ def road(case, function, closed: bool, together: bool):
 
 
 def check(case, function, tolerance):
-    """Both roads agree along the mechanism's motion, and gradients are the transposed of slopes anywhere."""
+    """Both roads agree along the mechanism's motion, and gradients are the transposed of slopes there and anywhere.
+
+    But for `UNDETERMINED`: what tears apart rows that say the same has derivatives as right as its rounding beside the
+    regularisation, which is 1e-6 where these rows have very different sizes.
+    """
     rng = np.random.default_rng(1)
     shapes = {p: np.shape(e["value"]) for p, e in case.model.parameters().items() if p.endswith(CHANGED)}
     line = {p: jnp.asarray(rng.normal(size=shape)) for p, shape in shapes.items()}
@@ -145,9 +151,12 @@ def check(case, function, tolerance):
     wanted = road(case, function, closed=False, together=False)(line, motion)
     for together in (True, False):
         closed = road(case, function, closed=True, together=together)
-        for found, expected in zip(closed(line, motion)[:2], wanted, strict=True):
+        *along, by_slope, by_gradient = closed(line, motion)
+        for found, expected in zip(along, wanted, strict=True):
             close(found, expected, tolerance)
-        close(*closed(line, aside)[2:], 1e-8)
+        close(by_slope, by_gradient, 1e-8)
+        if case.name not in UNDETERMINED:
+            close(*closed(line, aside)[2:], 1e-8)
 
 
 def close(found, wanted, tolerance):

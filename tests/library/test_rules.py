@@ -248,7 +248,17 @@ def test_values_that_are_allowed_together_are_taken(model):
         ("arm/hinge/mf/viscous", -0.1, "N m s/rad or N s/m"),
         ("arm/hinge/pe/stiffness", -1.0, "N m/rad or N/m"),
         ("arm/hinge/o1/quaternion", [2.0, 0, 0, 0], "1"),
+        ("arm/hinge/pe/rest", np.nan, "rad or m"),
+        ("arm/hinge/hc/motion/axis", [0.0, 0.0, 0.0], "1"),
+        ("arm/hinge/ri/armature", -0.1, "kg m^2 or kg"),
+        ("arm/hinge/mf/static", 0.1, "N m or N"),
+        ("arm/cross/hc/motion/axis2", [2.0, 0.0, 0.0], "1"),
         ("arm/tendon/pe/length", -1.0, "m"),
+        ("arm/roll/radius", 0.0, "m"),
+        ("arm/roll/plane/normal", [0.0, 0.0, 0.0], "1"),
+        ("arm/edge/direction", [0.0, 0.0, 0.0], "1"),
+        ("arm/mesh/ratio", np.inf, "rad or m per rad or m"),
+        ("arm/sum/coefficients", [0.0, 0.0], "1, rad/m or m/rad"),
     ],
 )
 def test_parts_of_systems_have_the_same_rules(nested, path, value, unit):
@@ -266,6 +276,21 @@ def test_a_body_of_a_system_has_one_mass(nested):
     assert sum(int(np.sum(np.asarray(leaf) == 7.0)) for leaf in heavy) == 2
 
 
+def test_what_rolls_in_a_system_has_one_radius(nested):
+    """Its contact and its slip had one each, and a ball of two radii moved on without a word."""
+    rolling = {path for path in nested.parameters() if path.startswith("arm/roll/")}
+    assert rolling == {"arm/roll/radius", "arm/roll/plane/point", "arm/roll/plane/normal"}
+    changed = jax.tree.leaves(nested.with_parameters({"arm/roll/radius": 7.0}).dae.components)
+    assert sum(int(np.sum(np.asarray(leaf) == 7.0)) for leaf in changed) == 2
+
+
+def test_how_particles_are_built_is_no_parameter(nested):
+    assert {path for path in nested.parameters() if path.startswith("arm/dot/")} == {
+        "arm/dot/mass",
+        "arm/dot/pe/gravity",
+    }
+
+
 def test_points_of_bodies_of_systems_are_not_known_to_fits(nested):
     with pytest.raises(ModelError, match="arm/link/com: found a body inside of a system"):
         parse_parameter([nested], "arm/link/com")
@@ -278,8 +303,16 @@ def test_points_of_bodies_of_systems_are_not_known_to_fits(nested):
 def nested() -> jmbs.Model:
     arm, outer = jmbs.Mechanism("arm"), jmbs.Mechanism("outer")
     arm.add_body("link", 1.0, [0.1, 0.1, 0.1])
-    own = {"spring": {"stiffness": 2.0}, "friction": {"viscous": 0.1}}
+    own = {"spring": {"stiffness": 2.0}, "friction": {"viscous": 0.1, "coulomb": 0.2, "static": 0.3}, "armature": 0.01}
     arm.add_joint("hinge", "revolute", "ground", "link", child_frame=[0.0, 0.0, 0.4], axis=[0.0, 1.0, 0.0], **own)
+    for name in ("tip", "ball", "knife"):
+        arm.add_body(name, 1.0, [0.1, 0.1, 0.1])
+    arm.add_body("dot", 0.5, kind="particle")
+    arm.add_joint("cross", "universal", "link", "tip", axis=[1.0, 0.0, 0.0], axis2=[0.0, 1.0, 0.0])
+    arm.add_constraint("roll", "rolling", "ball", radius=0.3)
+    arm.add_constraint("edge", "no_slide", "knife", direction=[0.0, 1.0, 0.0])
+    arm.add_constraint("mesh", "gear", joint="cross", driver="hinge", ratio=2.0)
+    arm.add_constraint("sum", "gear", joints={"cross": [0.0, 1.0], "hinge": 1.0})
     arm.add_spring_damper("tendon", "ground", "link", stiffness=30.0, length=0.7)
     outer.add_system("arm", arm.system())
     return jmbs.compile(outer)

@@ -27,7 +27,7 @@ from jmbs.library.mechanics.checks import (
     unit_quaternion,
     vector,
 )
-from jmbs.library.mechanics.constraint_types import CONSTRAINT_KEYS
+from jmbs.library.mechanics.constraint_types import CONSTRAINT_KEYS, CONSTRAINT_TYPES
 from jmbs.library.mechanics.declared import inside, parameter, unit_and_rule
 from jmbs.library.mechanics.distributed_force import (
     CentreOfForce,
@@ -92,7 +92,7 @@ from jmbs.library.mechanics.parameters import (
     CONFIGURATION_RULES,
     NamedParameter,
     array_fields,
-    declared_parameter,
+    component_parameter,
     parameter_table,
 )
 from jmbs.library.mechanics.parts import dry_groups, motion_of
@@ -142,6 +142,7 @@ __all__ = [
     "body_points",
     "CONSTRAINT_KEYS",
     "JOINT_KEYS",
+    "CONSTRAINT_TYPES",
     "JOINT_TYPES",
     "SHAFT",
     "dry_groups",
@@ -209,7 +210,7 @@ __all__ = [
     "UserForce",
     "ViscousFriction",
     "array_fields",
-    "declared_parameter",
+    "component_parameter",
     "body_wrench",
     "build",
     "central_wrench",

@@ -40,16 +40,20 @@ def parameter(*, unit: str = "1", bounds: tuple[float, float] = (-math.inf, math
     return eqx.field(metadata=own | field.pop("metadata", {}), **field)
 
 
-def unit_and_rule(unit: str, kind: str | None = None, *detail: Any) -> dict[str, Any]:
-    """The metadata of a field: its unit and what its value must be, None for anything. Type checkers see that
-    `eqx.field(metadata=...)` gives no default."""
-    return {_KEY: (unit, () if kind is None else (Rule(kind, detail=detail),))}
+CONSTANT = {_KEY: ("", None)}
+"""The metadata of a field that is no parameter, but what the component is built of."""
 
 
-def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...]]:
-    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none. Of a
-    class a field of its own."""
-    found: tuple[str, tuple[Rule, ...]] = "1", ()
+def unit_and_rule(unit: str, kind: str | None = None, *detail: Any, more: tuple[Rule, ...] = ()) -> dict[str, Any]:
+    """The metadata of a field: its unit and what its value must be, None for anything, with `more` rules that look at
+    fields beside it, by name. Type checkers see that `eqx.field(metadata=...)` gives no default."""
+    return {_KEY: (unit, (*(() if kind is None else (Rule(kind, detail=detail),)), *more))}
+
+
+def declared(module: Any, field: str) -> tuple[str, tuple[Rule, ...] | None]:
+    """Unit and rules of a dotted name of `array_fields`: what the innermost field on the way declares, else none; the
+    rules are None of what is no parameter. Of a class a field of its own."""
+    found: tuple[str, tuple[Rule, ...] | None] = "1", ()
     names = field.split(".")
     for i, name in enumerate(names):
         if dataclasses.is_dataclass(module):

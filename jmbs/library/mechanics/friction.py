@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from jmbs.arrays import total
 from jmbs.ephs import ENTROPY, Interface, Quantity, power_port
 from jmbs.library.mechanics.declared import unit_and_rule
+from jmbs.library.mechanics.rules import Rule
 from jmbs.lie import Rn
 
 SMALL = 1e-3
@@ -37,7 +38,9 @@ class Friction(eqx.Module):
 
     viscous: Array = eqx.field(metadata=unit_and_rule("N m s/rad or N s/m", "damping"))
     coulomb: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("N m or N", "non-negative numbers"))
-    static: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("N m or N", "non-negative numbers"))
+    static: Float[Array, " g"] = eqx.field(
+        metadata=unit_and_rule("N m or N", "non-negative numbers", more=(Rule("at least coulomb", ("coulomb",)),))
+    )
     stribeck_velocity: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("rad/s or m/s", "positive numbers"))
     regularisation_velocity: Float[Array, " g"] = eqx.field(metadata=unit_and_rule("rad/s or m/s", "positive numbers"))
     momentum: Quantity = eqx.field(static=True)

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, power_port
 from jmbs.library.mechanics.body import relative_momentum
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.lie import Rn
 
 
@@ -27,8 +28,8 @@ class JointRelation(eqx.Module):
     alike), and `offset`, what their sum is at position level; static: how many coordinates each joint has, `sizes`.
     """
 
-    coefficients: Float[Array, " n"]
-    offset: Float[Array, ""]
+    coefficients: Float[Array, " n"] = eqx.field(metadata=unit_and_rule("1, rad/m or m/rad", "coefficients"))
+    offset: Float[Array, ""] = eqx.field(metadata=unit_and_rule("rad or m", "number"))
     sizes: tuple[int, ...] = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True
     measured_at: ClassVar[int] = 0

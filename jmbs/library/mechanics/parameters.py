@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -15,11 +15,13 @@ from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
 from jmbs.library.mechanics.elements import LineOfAction, LineSpring, ThermalStore
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
-from jmbs.library.mechanics.joint import JointPotential, Offset
-from jmbs.library.mechanics.joint_types import JOINT_TYPES
+from jmbs.library.mechanics.joint import HolonomicConstraint, JointPotential, Offset
+from jmbs.library.mechanics.joint_types import JOINT_TYPES, GeometryParameter
 from jmbs.library.mechanics.reduced_body import ReducedKineticEnergy
+from jmbs.library.mechanics.rotor import RotorInertia
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.thermal import Conduction
+from jmbs.lie import SE3, SO3
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
@@ -104,23 +106,49 @@ def array_fields(module: Any) -> Iterator[str]:
 
 def _of_module(path: str, module: Any, component: str, field: str) -> list[NamedParameter]:
     """The arrays of a user's module that stands in a field of a component, with units and rules that it declares."""
-    return [
-        declared_parameter(f"{path}/{name.replace('.', '/')}", module, name, (component, f"{field}.{name}"))
+    rows = (
+        _declared_parameter(f"{path}/{name.replace('.', '/')}", module, name, (component, f"{field}.{name}"))
         for name in array_fields(module)
-    ]
+    )
+    return [row for row in rows if row is not None]
 
 
-def declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> NamedParameter:
-    """The parameter that a dotted `field` of a module is, with the unit and the rules that the module declares."""
+def component_parameter(path: str, component: Any, field: str) -> NamedParameter | None:
+    """The parameter that a dotted `field` of a component at a path is, with its unit and its rules; None if it is none.
+
+    What a mechanism says of its joints' motions, springs and rotors is said of those in systems too.
+    """
+    name, place = f"{path}/{field.replace('.', '/')}", (path, field)
+    if isinstance(component, HolonomicConstraint) and type(component.motion).__module__.startswith("jmbs.lie."):
+        own = {f"motion.{own.field}": own for own in JOINT_TYPES[component.motion.name].parameters}
+        paths = {parameter.field: f"{path}/motion/{parameter.field}" for parameter in own.values()}
+        if field in own:
+            return _motion_parameter(own[field], component.motion, paths, path)
+    if isinstance(component, RotorInertia):
+        return _armature_parameter(name, place, component.coordinates)
+    if isinstance(component, JointPotential) and field == "rest":
+        kinds = {SO3: "unit quaternion", SE3: "pose"}
+        return _parameter(name, "rad or m", place, kinds.get(component.group, "numbers"))
+    return _declared_parameter(name, component, field, place)
+
+
+def _declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> NamedParameter | None:
+    """The same of any module, as it declares it."""
     unit, rules = declared(module, field)
-    return NamedParameter(path, unit, (place,), rules=rules)
+    return None if rules is None else NamedParameter(path, unit, (place,), rules=_beside(path, rules))
 
 
-def _of_class(path: str, component: type, *places: tuple[str, str], more: tuple[Rule, ...] = ()) -> NamedParameter:
-    """The parameter that fields of components are, with what the class declares of the last name of the first place,
-    and `more` rules that look at others too."""
+def _beside(path: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Rules of the parameter at a path that look at fields beside it, by the paths of these."""
+    base = path.rpartition("/")[0]
+    return tuple(dataclasses.replace(r, others=tuple(f"{base}/{name}" for name in r.others)) for r in rules)
+
+
+def _of_class(path: str, component: type, *places: tuple[str, str]) -> NamedParameter:
+    """The parameter that fields of components are, with what the class declares of the last name of the first place."""
     unit, rules = declared(component, places[0][1].rpartition(".")[2])
-    return NamedParameter(path, unit, places, rules=(*rules, *more))
+    assert rules is not None
+    return NamedParameter(path, unit, places, rules=_beside(path, rules))
 
 
 def _rules(*kinds: str) -> tuple[Rule, ...]:
@@ -143,9 +171,8 @@ def _friction_parameters(spec: JointSpec) -> list[NamedParameter]:
     rows = [_of_class(f"{path}/viscous", ViscousFriction, (box, f"{field}viscous"))]
     # Which class it is was chosen when the system was built: there is dry friction only where a joint has some.
     if spec.friction is not None and spec.friction.static.any():
-        at_least = {"static": (Rule("at least coulomb", (f"{path}/coulomb",)),)}
         for key in ("coulomb", "static", "stribeck_velocity", "regularisation_velocity"):
-            rows.append(_of_class(f"{path}/{key}", Friction, (box, f"{field}{key}"), more=at_least.get(key, ())))
+            rows.append(_of_class(f"{path}/{key}", Friction, (box, f"{field}{key}")))
     for key in ("temperature_coefficient", "reference_temperature") if warms else ():
         rows.append(_of_class(f"{path}/{key}", TemperatureDependentFriction, (box, key)))
     return rows
@@ -189,10 +216,11 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     for side, box in (("parent_frame", "o1"), ("child_frame", "o2")):
         for key in ("position", "quaternion"):
             rows.append(_of_class(f"{name}/{side}/{key}", Offset, (f"{name}/{box}", key)))
-    for own in JOINT_TYPES[spec.type].parameters if spec.motion is None else ():
-        beside = tuple(f"{name}/{path}" for path in own.beside)
-        more = () if own.other_rule is None else (Rule(own.other_rule, beside, own.detail(spec.geometry)),)
-        rows.append(_parameter(f"{name}/{own.path}", own.unit, (f"{name}/hc", f"motion.{own.field}"), own.rule, *more))
+    if spec.motion is None:
+        kind = JOINT_TYPES[spec.type]
+        motion = kind.motion(spec.geometry, np.asarray)
+        paths = {own.field: f"{name}/{own.path}" for own in kind.parameters}
+        rows.extend(_motion_parameter(own, motion, paths, f"{name}/hc") for own in kind.parameters)
     if spec.motion is not None:
         rows.extend(_of_module(name, spec.motion, f"{name}/hc", "motion"))
     if spec.dimension == 0:
@@ -205,8 +233,7 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
         rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
     rows.extend(_friction_parameters(spec))
     if spec.armature is not None:
-        rule = Rule("armature", detail=(spec.with_rotor,))
-        rows.append(NamedParameter(f"{name}/armature", "kg m^2 or kg", ((f"{name}/ri", "armature"),), rules=(rule,)))
+        rows.append(_armature_parameter(f"{name}/armature", (f"{name}/ri", "armature"), spec.with_rotor))
     if spec.actuation is not None and not hasattr(spec.actuation, "times"):
         place = (f"{name}/actuation", "value")
         rows.append(_parameter(f"{name}/actuation", "N m or N", place, "numbers", drive=True))
@@ -219,6 +246,17 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
         place = (f"{name}/motion", "position.value")
         rows.append(_parameter(f"{name}/motion", "rad or m", place, "numbers", drive=True))
     return rows
+
+
+def _motion_parameter(own: GeometryParameter, motion: Any, paths: Mapping[str, str], constraint: str) -> NamedParameter:
+    """A parameter of a joint's motion; `paths` of its parameters by field."""
+    beside = tuple(paths[field] for field in own.beside)
+    more = () if own.other_rule is None else (Rule(own.other_rule, beside, own.detail(motion)),)
+    return _parameter(paths[own.field], own.unit, (constraint, f"motion.{own.field}"), own.rule, *more)
+
+
+def _armature_parameter(path: str, place: tuple[str, str], with_rotor: tuple[int, ...]) -> NamedParameter:
+    return NamedParameter(path, "kg m^2 or kg", (place,), rules=(Rule("armature", detail=(with_rotor,)),))
 
 
 CONFIGURATION_RULES = {name: kind.whole.rule if kind.whole else "numbers" for name, kind in JOINT_TYPES.items()}

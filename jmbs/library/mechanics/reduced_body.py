@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Interface, Quantity, System, pattern, power_port
 from jmbs.library.mechanics.body import LiePoisson, body_potential, momentum_quantity
-from jmbs.library.mechanics.declared import unit_and_rule
+from jmbs.library.mechanics.declared import CONSTANT, unit_and_rule
 from jmbs.lie import SE3, AbstractGroup, Rn, dot
 
 
@@ -33,7 +33,7 @@ class Inclusion(eqx.Module):
     **Arguments:** `iota` (6, k), orthonormal columns, angular rows first; `group` of the pose, static.
     """
 
-    iota: Float[Array, "6 k"]
+    iota: Float[Array, "6 k"] = eqx.field(metadata=CONSTANT)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     output: ClassVar[str] = "p"
     lawful_by_construction: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class ReducedCoupling(eqx.Module):
     **Arguments:** as those of `Inclusion`.
     """
 
-    iota: Float[Array, "6 k"]
+    iota: Float[Array, "6 k"] = eqx.field(metadata=CONSTANT)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 
@@ -99,7 +99,7 @@ class ReducedKineticEnergy(eqx.Module):
 class ReducedLiePoisson(eqx.Module):
     """Gyroscopic effects `p.f = -iota^T ad*_{iota w}(iota p)`; port `p`. **Arguments:** as those of `Inclusion`."""
 
-    iota: Float[Array, "6 k"]
+    iota: Float[Array, "6 k"] = eqx.field(metadata=CONSTANT)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 

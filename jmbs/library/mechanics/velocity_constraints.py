@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, Quantity, System, pattern, power_port, state_port
 from jmbs.library.mechanics.body import momentum_quantity
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.lie import SE3, AbstractGroup, Rn, cross, dot, rotate, rotate_back, rotation_from_z
 
 PLANE_MOMENTUM = Quantity(Rn(6), "plane_momentum")
@@ -33,9 +34,9 @@ class NoSlide(eqx.Module):
     - `group` of the pose, static.
     """
 
-    point: Float[Array, "3"]
-    direction: Float[Array, "3"]
-    origin: Float[Array, "3"] | None
+    point: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    direction: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
+    origin: Float[Array, "3"] | None = eqx.field(metadata=unit_and_rule("m", "numbers"))
     frame: str = eqx.field(static=True)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
@@ -61,10 +62,10 @@ class Roller(eqx.Module):
     the plane and its `normal` (3,), any positive length, world axes.
     """
 
-    radius: Float[Array, ""]
-    axis: Float[Array, "3"] | None
-    point: Float[Array, "3"]
-    normal: Float[Array, "3"]
+    radius: Float[Array, ""] = eqx.field(metadata=unit_and_rule("m", "positive number"))
+    axis: Float[Array, "3"] | None = eqx.field(metadata=unit_and_rule("1", "direction"))
+    point: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    normal: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
 
     def _across(self, R: Float[Array, "3 3"]) -> tuple[Float[Array, "3"], Float[Array, ""]]:
         """The part of the normal across the disk's axis, body axes, and its length: the sine of the disk's tilt."""
@@ -148,8 +149,8 @@ class Perpendicular(eqx.Module):
     **Arguments:** `direction` (3,) body axes, `normal` (3,) world axes, any positive length.
     """
 
-    direction: Float[Array, "3"]
-    normal: Float[Array, "3"]
+    direction: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
+    normal: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
 

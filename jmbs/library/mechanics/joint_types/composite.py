@@ -104,8 +104,8 @@ COMPOSITE = JointType(
     (Key("motions", "motions", _motions),),
     (
         GeometryParameter(
-            *("motions/axis", "axes", "1", "directions", "independent motions", ("motions/position",)),
-            detail=lambda geometry: (_turning(geometry),),
+            *("motions/axis", "axes", "1", "directions", "independent motions", ("positions",)),
+            detail=lambda motion: (motion.turning,),
         ),
         GeometryParameter("motions/position", "positions", "m", "numbers"),
     ),

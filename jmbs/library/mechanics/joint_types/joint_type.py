@@ -34,8 +34,8 @@ class GeometryParameter:
     """A parameter of the motion.
 
     **Arguments:** `path` below the joint's name; `field` of the motion; `unit`; `rule` of its values, a key of `RULES`.
-    `other_rule` looks at the parameters `beside` too (paths below the joint's name) and at `detail`, what it must know
-    of the geometry.
+    `other_rule` looks at the parameters `beside` too (fields of the motion) and at `detail`, what it must know of the
+    motion.
     """
 
     path: str
@@ -44,7 +44,7 @@ class GeometryParameter:
     rule: str
     other_rule: str | None = None
     beside: tuple[str, ...] = ()
-    detail: Callable[[Geometry], tuple] = lambda geometry: ()
+    detail: Callable[[Any], tuple] = lambda motion: ()
 
 
 @dataclasses.dataclass(frozen=True)
