@@ -153,7 +153,7 @@ def _with_shared(model: Model) -> Model:
     for path, places in (*_masses(model), *_rollers(model)):
         own = [at[(place,)] for place in places if (place,) in at]
         values = [parameter_value(model, path) for path in own]
-        if len(own) == 2 and (any(map(is_traced, values)) or np.array_equal(*values)):
+        if len(own) == 2 and (any(map(is_traced, values)) or np.array_equal(values[0], values[1])):
             rows[own[0]] = dataclasses.replace(rows[own[0]], path=path, places=places)
             del rows[own[1]]
     return dataclasses.replace(model, table=tuple(rows.values()))

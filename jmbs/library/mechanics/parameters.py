@@ -127,8 +127,8 @@ def component_parameter(path: str, component: Any, field: str) -> NamedParameter
     if isinstance(component, RotorInertia):
         return _armature_parameter(name, place, component.coordinates)
     if isinstance(component, JointPotential) and field == "rest":
-        kinds = {SO3: "unit quaternion", SE3: "pose"}
-        return _parameter(name, "rad or m", place, kinds.get(component.group, "numbers"))
+        kind = {SO3.name: "unit quaternion", SE3.name: "pose"}.get(component.group.name, "numbers")
+        return _parameter(name, "rad or m", place, kind)
     return _declared_parameter(name, component, field, place)
 
 
