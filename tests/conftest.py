@@ -134,7 +134,7 @@ MANY_MAPS = 28_000
 """Of the 65 530 that Linux allows a process by default; one compiled simulation takes about 2 500."""
 
 
-LAST_LOOK = [time.monotonic()]
+last_look = time.monotonic()
 
 
 @pytest.fixture(autouse=True)
@@ -143,9 +143,10 @@ def _few_memory_maps():
 
     Counting takes as long as many a test; what a second compiles is few beside what is free.
     """
+    global last_look
     yield
-    if MEMORY_MAPS.exists() and time.monotonic() - LAST_LOOK[0] > 1.0:
-        LAST_LOOK[0] = time.monotonic()
+    if MEMORY_MAPS.exists() and time.monotonic() - last_look > 1.0:
+        last_look = time.monotonic()
         with MEMORY_MAPS.open() as file:
             count = sum(1 for _ in file)
         if count > MANY_MAPS:

@@ -139,7 +139,11 @@ def _field_parameters(dae: ReferenceDAE, boxes: Iterable[str] | None = None) -> 
         paths = [p for p in batch.paths if boxes is None or p.split("/")[0] in boxes]
         for field in array_fields(component):
             rows += [component_parameter(path, component, field) for path in paths]
-    return tuple(row for row in rows if row is not None)
+    found = [row for row in rows if row is not None]
+    # A rule that looks at a field beside it needs that this is a parameter too, as integers are not.
+    paths = {row.path for row in found}
+    sound = lambda row: tuple(rule for rule in row.rules if paths.issuperset(rule.others))  # noqa: E731
+    return tuple(dataclasses.replace(row, rules=sound(row)) for row in found)
 
 
 def _with_shared(model: Model) -> Model:

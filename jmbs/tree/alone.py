@@ -19,7 +19,9 @@ from jmbs.tree.recognise import Recognised
 @by_value
 @dataclasses.dataclass(frozen=True, eq=False)
 class Alone:
-    """**Arguments:** `friction` of loop joints, as a function of their rates; `kept_source`: where the rates of the
+    """What is known of the loop joints of such a tree.
+
+    **Arguments:** `friction` of these joints, as a function of their rates; `kept_source`: where the rates of the
     kept slots come from among these, friction's entropy production, and zero."""
 
     friction: tuple[FrictionSource, ...]

@@ -67,7 +67,8 @@ class Layout:
     - `rotors`, None without any, `friction` and `springs` of tree joints; `driven`: the velocities that a drive acts
       on, by port, where these are the tree's. `production_source`: places of known and of other production.
     - `others`: batches that the reference semantics evaluates; none where there would be the ground alone.
-      `alone`: what is known of loop joints where these are none but the ground, `springs`, gears and these joints.
+      `alone`: None unless these are none but the ground, `springs`, gears and loop joints; then what is known of the
+      latter, for the classes of `joint_tree.py`.
     - `reactions` (m, 6): multipliers of the tree's joints; the bodies that they hold, `reacting`, whether these are the
       joints' first bodies, `reaction_reversed`, and the joints' frames on their second bodies, `reaction_frames`.
     - `loops`: joints that close loops, by kind; `loop_elements`: block and rows of theirs in the tree's state.

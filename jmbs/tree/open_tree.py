@@ -27,7 +27,8 @@ class OpenTree(AbstractJointTree):
         """See `AbstractJointTree`."""
         tree, elements = self.layout.tree, self.elements(y)
         forces, loads = given.forces, given.loads
-        return forward_dynamics(tree, self.links, elements, y[-1][0], forces, loads, self.forward_only), drift
+        dv = forward_dynamics(tree, self.links, elements, y[-1][0], forces, loads, self.forward_only)
+        return dv, jnp.zeros_like(drift)
 
     def residuals(self, t, y: Own, motion: TreeMotion | None = None) -> tuple[Array, Array]:
         """See `TreeDAE`."""

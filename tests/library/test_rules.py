@@ -276,6 +276,58 @@ def test_a_body_of_a_system_has_one_mass(nested):
     assert sum(int(np.sum(np.asarray(leaf) == 7.0)) for leaf in heavy) == 2
 
 
+def whole(name: str) -> jmbs.Mechanism:
+    """A part of every kind, also what rolls and slides on another body, dampers, and rotors of some coordinates."""
+    m, even = jmbs.Mechanism(name), [0.1, 0.1, 0.1]
+    for body in "abcdefghijkl":
+        m.add_body(body, 1.0, even)
+    m.add_body("dot", 0.5, kind="particle")
+    m.add_store("oil", 10.0)
+    dry = {"viscous": 0.1, "coulomb": 0.2, "static": 0.3}
+    spring = lambda *stiffness: {"spring": {"stiffness": list(stiffness)}}  # noqa: E731
+    m.add_joint("hinge", "revolute", "ground", "a", axis=[0, 1.0, 0], friction=dry, armature=0.01, **spring(2.0))
+    axes = {"axis": [1.0, 0, 0], "axis2": [0, 1.0, 0]}
+    m.add_joint("cross", "universal", "a", "b", **axes, armature=[0.0, 0.1], **spring(1.0, 1.0))
+    m.add_joint("ball", "spherical", "b", "c", **spring(1.0, 1.0, 1.0))
+    m.add_joint("bush", "free", "ground", "d", **spring(*[1.0] * 6))
+    m.add_joint("plate", "planar", "ground", "e", friction=dry, **spring(1.0, 1.0, 1.0))
+    m.add_joint("screw", "screw", "ground", "f", pitch=0.1)
+    m.add_joint("tube", "cylindrical", "ground", "g", **spring(1.0, 1.0))
+    motions = [{"type": kind, "axis": [0, 0, 1.0]} for kind in ("revolute", "prismatic")]
+    m.add_joint("both", "composite", "ground", "h", motions=motions, **spring(1.0, 1.0))
+    m.add_joint("rail", "prismatic", "ground", "i", friction={**dry, "temperature_coefficient": 0.01, "heats": "oil"})
+    m.add_constraint("contact", "rolling", "j", radius=0.3, axis=[0, 0, 1.0], plane={"angular_velocity": [0, 0, 2.0]})
+    m.add_constraint("climb", "rolling", "k", radius=0.3, plane={"body": "a", "point": [0, 0, 0.2]})
+    m.add_constraint("edge", "no_slide", "l", direction=[0, 1.0, 0], relative_to={"velocity": [1.0, 0, 0]})
+    m.add_constraint("blade", "no_slide", "l", direction=[0, 1.0, 0], relative_to={"body": "a"})
+    m.add_constraint("upright", "perpendicular", "l", direction=[0, 1.0, 0])
+    m.add_constraint("mesh", "gear", joint="cross", driver="hinge", ratio=2.0)
+    m.add_constraint("sum", "gear", joints={"cross": [0.0, 1.0], "hinge": 1.0})
+    m.add_spring_damper("tendon", "ground", "l", stiffness=30.0, length=0.7, damping=0.2)
+    m.add_conduction("cooling", "oil", "environment", 0.3)
+    return m
+
+
+def test_all_numbers_of_systems_have_the_same_units_and_rules():
+    """Place by place; one number for several places but gravity, which each body of a system has for itself."""
+    outer = jmbs.Mechanism("outer")
+    outer.add_system("arm", whole("arm").system())
+
+    def at_places(model):
+        rows = [row for row in model.table if not row.drive]
+        kinds = lambda row: tuple((rule.kind, rule.detail) for rule in row.rules)  # noqa: E731
+        count = lambda row: 1 if row.path.endswith("gravity") else len(row.places)  # noqa: E731
+        return {
+            (path.removeprefix("arm/"), field): (row.unit, kinds(row), count(row))
+            for row in rows
+            for path, field in row.places
+        }
+
+    found, wanted = at_places(jmbs.compile(outer)), at_places(jmbs.compile(whole("arm")))
+    assert len(found) > 100
+    assert found == wanted
+
+
 def test_what_rolls_in_a_system_has_one_radius(nested):
     """Its contact and its slip had one each, and a ball of two radii moved on without a word."""
     rolling = {path for path in nested.parameters() if path.startswith("arm/roll/")}

@@ -1,4 +1,4 @@
-"""Units and bounds that fields of users' components, joints and laws declare."""
+"""Units and rules that fields of components, joints and laws declare."""
 
 from __future__ import annotations
 

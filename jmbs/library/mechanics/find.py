@@ -326,7 +326,9 @@ def _constraints(components: dict[str, Any]) -> list[FoundConstraint]:
         if isinstance(component, BodyConstraint):
             rows = component.multiplier_names
         if rows is not None:
-            names.setdefault(path.removesuffix("/slip").removesuffix("/contact"), []).append((path, rows))
+            name, _, last = path.rpartition("/")
+            rolls = last in ("slip", "contact") and {f"{name}/slip", f"{name}/contact"} <= components.keys()
+            names.setdefault(name if rolls else path, []).append((path, rows))
     found = []
     for name, members in names.items():
         members.sort(key=lambda member: -len(member[1]))

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jmbs.library.mechanics.declared import unit_and_rule
 from jmbs.library.mechanics.velocity_constraints import Roller
 from jmbs.lie import SE3, cross, dot, rotate, rotate_back, rotation_from_z
 
@@ -61,8 +62,8 @@ class PointSlide(eqx.Module):
     other or the world as `frame` says.
     """
 
-    point: Float[Array, "3"]
-    direction: Float[Array, "3"]
+    point: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    direction: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
     frame: str = eqx.field(static=True)
 
     def rate(self, pose: Pose, velocity: Twist, other: Pose, other_velocity: Twist) -> Float[Array, "1"]:

@@ -13,7 +13,7 @@ import numpy as np
 from jmbs.library.mechanics.body import Gravity, KineticEnergy
 from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
-from jmbs.library.mechanics.elements import LineOfAction, LineSpring, ThermalStore
+from jmbs.library.mechanics.elements import LINE_MOMENTUM, LineOfAction, LineSpring, ThermalStore
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
 from jmbs.library.mechanics.joint import HolonomicConstraint, JointPotential, Offset
 from jmbs.library.mechanics.joint_types import JOINT_TYPES, GeometryParameter
@@ -21,7 +21,7 @@ from jmbs.library.mechanics.reduced_body import ReducedKineticEnergy
 from jmbs.library.mechanics.rotor import RotorInertia
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.thermal import Conduction
-from jmbs.lie import SE3, SO3
+from jmbs.lie import SE3, SO3, AbstractGroup
 
 if TYPE_CHECKING:
     from jmbs.library.mechanics.body_constraint_specification import BodyConstraintSpec
@@ -73,7 +73,7 @@ def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
         else:
             for key in ("stiffness", "length"):
                 table.append(_of_class(f"{name}/{key}", LineSpring, (f"{name}/pe", key)))
-        table.append(_parameter(f"{name}/damping", "N s/m", (f"{name}/mf", "viscous"), "non-negative number"))
+        table.append(_damping_parameter(f"{name}/damping", (f"{name}/mf", "viscous")))
         for end in "ab":
             table.append(_of_class(f"{name}/point_{end}", LineOfAction, (f"{name}/line", f"point_{end}")))
     for name in mechanism.conductions:
@@ -116,24 +116,27 @@ def _of_module(path: str, module: Any, component: str, field: str) -> list[Named
 def component_parameter(path: str, component: Any, field: str) -> NamedParameter | None:
     """The parameter that a dotted `field` of a component at a path is, with its unit and its rules; None if it is none.
 
-    What a mechanism says of its joints' motions, springs and rotors is said of those in systems too.
+    What a mechanism says of its joints' motions, springs and rotors, and of its dampers, is said of those in systems
+    too.
     """
     name, place = f"{path}/{field.replace('.', '/')}", (path, field)
-    if isinstance(component, HolonomicConstraint) and type(component.motion).__module__.startswith("jmbs.lie."):
-        own = {f"motion.{own.field}": own for own in JOINT_TYPES[component.motion.name].parameters}
-        paths = {parameter.field: f"{path}/motion/{parameter.field}" for parameter in own.values()}
-        if field in own:
-            return _motion_parameter(own[field], component.motion, paths, path)
+    if isinstance(component, HolonomicConstraint):
+        geometry = _geometry_of(component.motion)
+        by_field = {f"motion.{parameter.field}": parameter for parameter in geometry}
+        if field in by_field:
+            paths = {parameter.field: f"{path}/motion/{parameter.field}" for parameter in geometry}
+            return _motion_parameter(by_field[field], component.motion, paths, path)
     if isinstance(component, RotorInertia):
         return _armature_parameter(name, place, component.coordinates)
     if isinstance(component, JointPotential) and field == "rest":
-        kind = {SO3.name: "unit quaternion", SE3.name: "pose"}.get(component.group.name, "numbers")
-        return _parameter(name, "rad or m", place, kind)
+        return _rest_parameter(name, place, component.group)
+    if isinstance(component, ViscousFriction) and component.momentum == LINE_MOMENTUM:
+        return _damping_parameter(name, place)
     return _declared_parameter(name, component, field, place)
 
 
 def _declared_parameter(path: str, module: Any, field: str, place: tuple[str, str]) -> NamedParameter | None:
-    """The same of any module, as it declares it."""
+    """The same of any module, as it declares it, if it is one."""
     unit, rules = declared(module, field)
     return None if rules is None else NamedParameter(path, unit, (place,), rules=_beside(path, rules))
 
@@ -198,14 +201,12 @@ def _body_constraint_parameters(spec: BodyConstraintSpec) -> list[NamedParameter
     name, places = spec.name, tuple(spec.boxes.values())
     if spec.by_law:
         return _of_module(name, spec.laws[""][0], name, "law")
-    kinds = {"radius": ("m", "positive number"), "point": ("m", "numbers")}
-    rows = []
-    for field in array_fields(next(iter(spec.laws.values()))[0]):
-        key = field.removeprefix("roller.")
-        unit, kind = kinds.get(key, ("1", "direction"))
+    law, rows = next(iter(spec.laws.values()))[0], []
+    for field in array_fields(law):
+        key, (unit, rules) = field.removeprefix("roller."), declared(law, field)
         shown = f"plane/{key}" if field != key and key in ("point", "normal") else key
         rows.append(
-            NamedParameter(f"{name}/{shown}", unit, tuple((p, f"law.{field}") for p in places), rules=_rules(kind))
+            NamedParameter(f"{name}/{shown}", unit, tuple((p, f"law.{field}") for p in places), rules=rules or ())
         )
     return rows
 
@@ -218,19 +219,21 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
             rows.append(_of_class(f"{name}/{side}/{key}", Offset, (f"{name}/{box}", key)))
     if spec.motion is None:
         kind = JOINT_TYPES[spec.type]
-        motion = kind.motion(spec.geometry, np.asarray)
-        paths = {own.field: f"{name}/{own.path}" for own in kind.parameters}
-        rows.extend(_motion_parameter(own, motion, paths, f"{name}/hc") for own in kind.parameters)
-    if spec.motion is not None:
-        rows.extend(_of_module(name, spec.motion, f"{name}/hc", "motion"))
+        motion, geometry = kind.motion(spec.geometry, np.asarray), kind.parameters
+        paths = {own.field: f"{name}/{own.path}" for own in geometry}
+    else:
+        motion, geometry = spec.motion, _geometry_of(spec.motion)
+        paths = {own.field: f"{name}/{own.field}" for own in geometry}
+    rows.extend(_motion_parameter(own, motion, paths, f"{name}/hc") for own in geometry)
+    if not geometry:
+        rows.extend(_of_module(name, motion, f"{name}/hc", "motion"))
     if spec.dimension == 0:
         return rows
     if is_law(spec.spring):
         rows.extend(_of_module(f"{name}/spring", spec.spring, f"{name}/pe", "law"))
     elif spec.spring is not None:
         rows.append(_of_class(f"{name}/spring/stiffness", JointPotential, (f"{name}/pe", "stiffness")))
-        kind = "numbers" if spec.motion is not None else CONFIGURATION_RULES[spec.type]
-        rows.append(_parameter(f"{name}/spring/rest", "rad or m", (f"{name}/pe", "rest"), kind))
+        rows.append(_rest_parameter(f"{name}/spring/rest", (f"{name}/pe", "rest"), motion.group))
     rows.extend(_friction_parameters(spec))
     if spec.armature is not None:
         rows.append(_armature_parameter(f"{name}/armature", (f"{name}/ri", "armature"), spec.with_rotor))
@@ -248,6 +251,12 @@ def _joint_parameters(spec: JointSpec) -> list[NamedParameter]:
     return rows
 
 
+def _geometry_of(motion: Any) -> tuple[GeometryParameter, ...]:
+    """The parameters of a motion that a type of joint makes; none of users' motions."""
+    kind = JOINT_TYPES.get(motion.name) if type(motion).__module__.startswith("jmbs.lie.") else None
+    return () if kind is None else kind.parameters
+
+
 def _motion_parameter(own: GeometryParameter, motion: Any, paths: Mapping[str, str], constraint: str) -> NamedParameter:
     """A parameter of a joint's motion; `paths` of its parameters by field."""
     beside = tuple(paths[field] for field in own.beside)
@@ -257,6 +266,17 @@ def _motion_parameter(own: GeometryParameter, motion: Any, paths: Mapping[str, s
 
 def _armature_parameter(path: str, place: tuple[str, str], with_rotor: tuple[int, ...]) -> NamedParameter:
     return NamedParameter(path, "kg m^2 or kg", (place,), rules=(Rule("armature", detail=(with_rotor,)),))
+
+
+def _rest_parameter(path: str, place: tuple[str, str], group: AbstractGroup) -> NamedParameter:
+    """Where a joint spring is at rest, coordinates of the joint's group."""
+    kind = {SO3.name: "unit quaternion", SE3.name: "pose"}.get(group.name, "numbers")
+    return _parameter(path, "rad or m", place, kind)
+
+
+def _damping_parameter(path: str, place: tuple[str, str]) -> NamedParameter:
+    """Of a damper between points."""
+    return _parameter(path, "N s/m", place, "non-negative number")
 
 
 CONFIGURATION_RULES = {name: kind.whole.rule if kind.whole else "numbers" for name, kind in JOINT_TYPES.items()}

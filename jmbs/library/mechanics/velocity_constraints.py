@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from jmbs.ephs import Closure, Interface, Quantity, System, pattern, power_port, state_port
 from jmbs.library.mechanics.body import momentum_quantity
-from jmbs.library.mechanics.declared import unit_and_rule
+from jmbs.library.mechanics.declared import CONSTANT, unit_and_rule
 from jmbs.lie import SE3, AbstractGroup, Rn, cross, dot, rotate, rotate_back, rotation_from_z
 
 PLANE_MOMENTUM = Quantity(Rn(6), "plane_momentum")
@@ -36,7 +36,7 @@ class NoSlide(eqx.Module):
 
     point: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("m", "numbers"))
     direction: Float[Array, "3"] = eqx.field(metadata=unit_and_rule("1", "direction"))
-    origin: Float[Array, "3"] | None = eqx.field(metadata=unit_and_rule("m", "numbers"))
+    origin: Float[Array, "3"] | None = eqx.field(metadata=CONSTANT)
     frame: str = eqx.field(static=True)
     group: AbstractGroup = eqx.field(static=True, default=SE3)
     lawful_by_construction: ClassVar[bool] = True
