@@ -16,7 +16,7 @@ from jmbs.identification.noise import deviation_of, noise_of
 from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.parameter_paths import has_parameter
 from jmbs.identification.places import Place, place_of
-from jmbs.identification.prediction import FitProgram, Member
+from jmbs.identification.prediction import FitProgram, Member, fitted_model
 from jmbs.identification.problem import Counts, Experiment, FitProblem, groups_of
 from jmbs.identification.problem_steps import with_steps
 from jmbs.identification.quantities import expression_of
@@ -46,6 +46,7 @@ def pose(study: Study) -> FitProblem:
         experiments.append(experiment_of(study, recording, model, named, unknowns, ties, n, noise))
     problem = FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
     _refuse_ties(problem)
+    _refuse_starts(problem)
     return with_steps(problem, unknowns.first)
 
 
@@ -86,6 +87,16 @@ def _refuse_ties(problem: FitProblem) -> None:
         value, _ = expression_of(problem, problem.unknowns.first, expression)
         if not np.isfinite(value):
             raise ModelError(f"ties/{path}", f"{value:g} at the start", "a finite number")
+
+
+def _refuse_starts(problem: FitProblem) -> None:
+    """Refuses starts at which no model is one, such as a body whose moments of inertia do not belong together."""
+    for experiment in problem.experiments:
+        local = jnp.asarray(problem.local(experiment, problem.unknowns.first))
+        try:
+            fitted_model(experiment.program, experiment.member, local)
+        except ModelError as error:
+            raise ModelError(f"parameters/{error.path}", f"{error.found} at the start", error.wanted) from None
 
 
 def refuse_recording(recording: Recording) -> None:

@@ -177,6 +177,14 @@ def test_recordings_take_what_pandas_holds():
     np.testing.assert_array_equal(Recording("r", TS[:3], {"x": masked}).channels["x"], [0.0, np.nan, 2.0])
 
 
+def test_a_start_that_no_body_has_is_named():
+    """Before anything is compiled; each entry alone may be what it is. It was said that the model does not run."""
+    study = dataclasses.replace(STUDY, parameters={"cart/inertia[0,0]": Parameter(start=100.0)})
+    words = r"parameters/cart/inertia: found .* at the start, wanted principal moments that obey the triangle"
+    with pytest.raises(ModelError, match=words):
+        pose(study)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
