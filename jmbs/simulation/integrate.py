@@ -284,9 +284,8 @@ def start_of(
 def is_open(formulation: AbsoluteFormulation | TreeFormulation) -> bool:
     """Whether it is a tree on which nothing acts but simple forces: elsewhere adaptive steps in one kernel take longer
     to compile than most runs take."""
-    if not isinstance(formulation, TreeFormulation) or not isinstance(formulation.dae, OpenTree):
-        return False
-    return formulation.dae.alone is not None
+    dae = formulation.dae if isinstance(formulation, TreeFormulation) else None
+    return isinstance(dae, OpenTree) and dae.alone is not None
 
 
 def _has_forward_kernel(

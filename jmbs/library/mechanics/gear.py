@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from jmbs.ephs import Closure, Interface, power_port
 from jmbs.library.mechanics.body import relative_momentum
 from jmbs.library.mechanics.declared import unit_and_rule
+from jmbs.library.mechanics.gear_specification import UNITS
 from jmbs.library.mechanics.velocity_constraints import negative
 from jmbs.lie import Rn
 
@@ -28,8 +29,8 @@ class Gear(eqx.Module):
     `coordinates` of driver and joint that are bound, by number, and how many each has, `sizes`.
     """
 
-    ratio: Float[Array, ""] = eqx.field(metadata=unit_and_rule("rad or m per rad or m", "number"))
-    offset: Float[Array, ""] = eqx.field(metadata=unit_and_rule("rad or m", "number"))
+    ratio: Float[Array, ""] = eqx.field(metadata=unit_and_rule(UNITS["ratio"], "number"))
+    offset: Float[Array, ""] = eqx.field(metadata=unit_and_rule(UNITS["offset"], "number"))
     coordinates: tuple[int, int] = eqx.field(static=True)
     sizes: tuple[int, int] = eqx.field(static=True)
     lawful_by_construction: ClassVar[bool] = True

@@ -54,11 +54,6 @@ class GearSpec:
         return {f"p_{key}": joint for key, joint, _ in self.ends}
 
     @property
-    def parameters(self) -> dict[str, tuple[str, str]]:
-        """Unit and rule of each parameter."""
-        return {key: (unit, "number") for key, unit in UNITS.items()}
-
-    @property
     def ends(self) -> tuple[tuple[str, str, int], tuple[str, str, int]]:
         """Key, joint and coordinate of the driver and of what it drives."""
         return ("driver", self.driver, self.driver_coordinate), ("joint", self.joint, self.coordinate)

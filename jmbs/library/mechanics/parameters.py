@@ -15,9 +15,12 @@ from jmbs.library.mechanics.checks import is_law
 from jmbs.library.mechanics.declared import declared
 from jmbs.library.mechanics.elements import LINE_MOMENTUM, LineOfAction, LineSpring, ThermalStore
 from jmbs.library.mechanics.friction import Friction, TemperatureDependentFriction, ViscousFriction
+from jmbs.library.mechanics.gear import Gear
 from jmbs.library.mechanics.joint import HolonomicConstraint, JointPotential, Offset
+from jmbs.library.mechanics.joint_relation import JointRelation
 from jmbs.library.mechanics.joint_types import JOINT_TYPES, GeometryParameter
 from jmbs.library.mechanics.reduced_body import ReducedKineticEnergy
+from jmbs.library.mechanics.relation_specification import RelationSpec
 from jmbs.library.mechanics.rotor import RotorInertia
 from jmbs.library.mechanics.rules import Rule
 from jmbs.library.thermal import Conduction
@@ -83,8 +86,9 @@ def parameter_table(mechanism: Mechanism) -> tuple[NamedParameter, ...]:
     for spec in mechanism.body_constraints.values():
         table.extend(_body_constraint_parameters(spec))
     for name, gear in mechanism.gears.items():
-        for key, (unit, kind) in gear.parameters.items():
-            table.append(_parameter(f"{name}/{key}", unit, (name, key), kind))
+        component, first = (JointRelation, "coefficients") if isinstance(gear, RelationSpec) else (Gear, "ratio")
+        for key in (first, "offset"):
+            table.append(_of_class(f"{name}/{key}", component, (name, key)))
     for name in mechanism.stores:
         for key in ("capacity", "temperature"):
             table.append(_of_class(f"{name}/{key}", ThermalStore, (name, key)))

@@ -52,11 +52,6 @@ class RelationSpec:
         """The joint at each port of the component."""
         return {f"p_{number}": joint for number, joint in enumerate(self.joints, 1)}
 
-    @property
-    def parameters(self) -> dict[str, tuple[str, str]]:
-        """Unit and rule of each parameter."""
-        return {"coefficients": ("1, rad/m or m/rad", "coefficients"), "offset": ("rad or m", "number")}
-
 
 def make_gear(name: str, given: Mapping[str, Any]) -> GearSpec | RelationSpec:
     """The gear of a config's section: of several joints where it has `joints`, else of a joint and its driver."""
