@@ -228,11 +228,12 @@ def test_answer_within_loops_is_that_of_one_run():
     starts = {"coupler/mass": Parameter(0.7), "bearing/friction/viscous": Parameter(0.02)}
     starts["initial/bearing/q"] = Parameter("measured", per="recording")
     given = Study(model, (recording,), starts, {"crank": Sensor("bearing/q", 1e-3)})
-    require_same_answer(given, 51, 2)
+    # 1.3e-6 is left, along what the linkage allows, of angles of several turns and rates of 30 rad/s.
+    require_same_answer(given, 51, 2, gap=1e-5)
 
 
-def require_same_answer(given, samples, coordinates):
-    """In three windows, whose starts have so many `coordinates`, as in one run of all samples."""
+def require_same_answer(given, samples, coordinates, gap=1e-6):
+    """In three windows, whose starts have so many `coordinates`, as in one run of all samples, with a largest `gap`."""
     single = pose(given)
     in_windows = dataclasses.replace(given, estimator=dataclasses.replace(WINDOWS, segments=3))
     problem = dataclasses.replace(single, study=in_windows)
@@ -243,8 +244,7 @@ def require_same_answer(given, samples, coordinates):
     end = estimate(problem, at, lambda at, progress: stages.update({progress.stage: at})).iterate
     other = estimate(single, at, lambda *_: None).iterate
     gaps = [windows.largest_gap(np.concatenate([at.iterate.x, at.windows])) for at in stages.values()][:-1]
-    # Before windows are joined to one, gaps are far below the noise: they weigh so much, and no more.
-    assert gaps[0] > 1e-4 and gaps[-1] < 1e-2 * 1e-3
+    assert gaps[0] > 1e-4 and gaps[-1] < gap
     jacobians = [rows_of(single, 1.0, pull=False)[0](found.x)[1] for found in (end, other)]
     errors = [np.sqrt(np.diag(np.linalg.inv(J.T @ J))) for J in jacobians]
     assert end.stopped == other.stopped == "converged"
