@@ -1,4 +1,5 @@
-"""The states that windows start from at first: measured where sensors show joints, else where the run before ended."""
+"""The states that windows start from at first: measured where sensors show joints, else where the run before ended.
+Where constraints bind states, the assembled one whose joints are where sensors show them, on the branch of that run."""
 
 from __future__ import annotations
 
@@ -14,10 +15,16 @@ from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Parameter, Recording, Sensor
 from jmbs.identification.transforms import LinearTransform, RotationTransform, Transform, jacobian
 from jmbs.identification.unknown_transforms import UNIT_SCALES
-from jmbs.identification.windows import WindowedRecording, WindowStates
+from jmbs.identification.windows import Window, WindowedRecording, WindowStates
 
 DEGREE = 2
 """Of the polynomial through the samples around the start of a window."""
+CLOSING_STEPS = 8
+"""Gauss-Newton steps, at most, that take a bound state to where sensors show it."""
+SMALL_STEP = 1e-5
+"""A step after which nothing is left to do, in what states are counted in."""
+INDEPENDENT = 1e-3
+"""Singular values of what sensors see of independent coordinates: what they see less of stays where it is."""
 
 
 def first_starts(problem: FitProblem, windowed: WindowedRecording) -> list[np.ndarray]:
@@ -27,14 +34,55 @@ def first_starts(problem: FitProblem, windowed: WindowedRecording) -> list[np.nd
     scales = [UNIT_SCALES.get(key, 1.0) for key in states.keys]
     values = [windowed.first_state(local)[0]]
     problem.count()
+    taken = 0
     for before, window in itertools.pairwise(windows):
-        value = _measured(problem, windowed, float(window.member.start))
-        if not np.all(np.isfinite(value)):
+        measured = _measured(problem, windowed, float(window.member.start))
+        value = measured
+        if not np.all(np.isfinite(measured)):
             start = transforms_at(states, values[-1], scales)
             shown = windowed.run(before, local, start, coordinates_of(states, start, values[-1]))[0]
-            value = np.where(np.isfinite(value), value, shown[-len(states.outputs) :, before.end])
-        values.append(np.where(np.isfinite(value), value, values[-1]))
+            end = shown[-len(states.outputs) :, before.end]
+            ended = np.where(np.isfinite(end), end, values[-1])
+            value = ended if states.constrained else np.where(np.isfinite(measured), measured, ended)
+        if states.constrained:
+            value, runs = _closest(windowed, window, local, value, measured, scales)
+            taken = max(taken, runs)
+        values.append(value)
+    for _ in range(taken):
+        problem.count()
     return values
+
+
+def _closest(
+    windowed: WindowedRecording,
+    window: Window,
+    local: np.ndarray,
+    value: np.ndarray,
+    measured: np.ndarray,
+    scales: list[float],
+) -> tuple[np.ndarray, int]:
+    """The assembled state (n,) whose `measured` values, NaN where there are none, are met best, by Gauss-Newton steps
+    from a state, along what constraints allow; how many runs that took."""
+    states, n = windowed.states, len(value)
+    seen = np.isfinite(measured)
+    weights = 1.0 / np.repeat(scales, states.entries)[seen]
+    best, least, runs = value, np.inf, 0
+    while runs < CLOSING_STEPS:
+        runs += 1
+        transforms = transforms_at(states, value, scales)
+        coordinates = coordinates_of(states, transforms, value)
+        shown, slope = windowed.run(window, local, transforms, coordinates)
+        assembled = shown[-n:, window.begin]
+        missing = weights * (measured - assembled)[seen]
+        by_start = slope[-n:, window.begin, len(local) :]
+        if not (np.sum(missing**2) < least and np.all(np.isfinite(by_start))):
+            break
+        best, least = assembled, np.sum(missing**2)
+        step = np.linalg.lstsq(weights[:, None] * by_start[seen], missing, rcond=INDEPENDENT)[0]
+        if np.max(np.abs(step)) < SMALL_STEP:
+            break
+        value = values_and_slopes(states, transforms, coordinates + step)[0]
+    return best, runs
 
 
 def scales_of(states: WindowStates, values: list[np.ndarray]) -> list[float]:
