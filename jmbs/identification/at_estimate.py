@@ -37,10 +37,18 @@ def at_estimate(problem: FitProblem, x: np.ndarray) -> AtEstimate:
         residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
     found = sensitivity_of(problem, x, jacobian)
     taken = sum(sum(channels.values()) for channels in problem.nuisances(x).values()) if sound else 0.0
-    degrees = max(count - int(np.sum(~found.invisible)) - round(taken), 1)
+    degrees = max(count - round(determined(problem, found, x) + taken), 1)
     priors = prior_rows(problem.unknowns.blocks, x)[0]
     chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
     return AtEstimate(residual, jacobian, found, sound, count, degrees, chi2)
+
+
+def determined(problem: FitProblem, found: Sensitivity, x: np.ndarray) -> float:
+    """How many unknowns the samples determine: of those that are visible all but what priors do, the trace of what
+    estimated residuals of samples take of the samples' noise."""
+    slopes = prior_rows(problem.unknowns.blocks, x)[1]
+    by_priors = np.einsum("mi,ij,mj->", slopes, found.covariance, slopes)
+    return float(np.sum(~found.invisible) - by_priors)
 
 
 def _without_jacobian(problem: FitProblem, x: np.ndarray) -> AtEstimate:

@@ -101,7 +101,8 @@ class DesignProblem:
         constants = np.concatenate([np.asarray(experiment.member.constants), plain])
         self.dtype = experiment.member.model.dtype
         self.looking = dataclasses.replace(experiment.member, constants=self._array(constants))
-        self.basis = InputBasis({path: self._rows(path) for path in plan.excitation.inputs})
+        paths = tuple(plan.excitation.inputs)
+        self.basis = InputBasis(paths, tuple(self._rows(path) for path in paths))
         rows = prior_rows(self.problem.unknowns.blocks, self.x)[1]
         more = len(self.x) - plan.known.shape[1]
         self.beliefs = np.concatenate([np.pad(plan.known, ((0, 0), (0, more))), rows])

@@ -16,15 +16,16 @@ from jmbs.programs import cached_jit
 
 
 class InputBasis(eqx.Module):
-    """By port path the rows (rows, k) of its table for each of its coefficients; these follow one another in the order
-    of the paths."""
+    """By port path, in `paths`, the rows (rows, k) of its table for each of its coefficients; these follow one another
+    in the order of the paths, which JAX would sort in a dictionary."""
 
-    rows: dict[str, Float[Array, "rows k"]]
+    paths: tuple[str, ...] = eqx.field(static=True)
+    rows: tuple[Float[Array, "rows k"], ...]
 
     def tables(self, coefficients: Float[Array, " k"]) -> dict[str, Float[Array, " rows"]]:
         """The tables of all inputs."""
         found, start = {}, 0
-        for path, rows in self.rows.items():
+        for path, rows in zip(self.paths, self.rows, strict=True):
             found[path] = rows @ coefficients[start : start + rows.shape[1]]
             start += rows.shape[1]
         return found

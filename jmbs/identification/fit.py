@@ -18,14 +18,13 @@ from jmbs.identification.batched_starts import are_batched, first_stages
 from jmbs.identification.channels import channels_beside
 from jmbs.identification.check import Check, check_fit
 from jmbs.identification.cross_validation import left_out_predictions, require_several
+from jmbs.identification.estimated_noise import estimated_deviation, noise_of_residuals, with_noise
 from jmbs.identification.estimates import ChannelFit
 from jmbs.identification.estimation import estimate, stages_of
 from jmbs.identification.findings import Finding
 from jmbs.identification.held_out import held_out_local
 from jmbs.identification.held_out_findings import held_out_findings
 from jmbs.identification.least_squares import Iterate
-from jmbs.identification.measured_starts import samples
-from jmbs.identification.noise import noise_given
 from jmbs.identification.posing import pose
 from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.prediction import fitted_model
@@ -35,7 +34,7 @@ from jmbs.identification.quantities import study_model
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import Fit
 from jmbs.identification.solution import Solution
-from jmbs.identification.study import Recording, Study
+from jmbs.identification.study import Study
 from jmbs.identification.trust import (
     correlation_of,
     derived_of,
@@ -195,9 +194,9 @@ class _Run:
                 break
             shorter = has_shorter_steps(finer, steps, training=by_gradients)
             self.problem = finer if has_shorter_steps(finer, steps) else self.problem
-            noise = _noise_of_residuals(self.problem, position.iterate.x)
+            noise = noise_of_residuals(self.problem, position.iterate.x)
             noise = {name: max(value, 1e-6 * self.problem.noise[name]) for name, value in noise.items()}
-            before = {**{name: _deviation(self.problem, name) for name in noise}, **self.noise}
+            before = {**{name: estimated_deviation(self.problem, name) for name in noise}, **self.noise}
             if not shorter and all(abs(noise[name] / before[name] - 1) < SETTLED for name in noise):
                 break
             self.refits += 1
@@ -229,57 +228,6 @@ def _start(problem: FitProblem, number: int) -> np.ndarray:
         moved = SPREAD * rng.normal(size=block.size) if block.kind == "model" else np.zeros(block.size)
         pieces.append(np.clip(block.first + moved, block.lower, block.upper))
     return np.concatenate([np.zeros(0), *pieces])
-
-
-def _estimated(study: Study) -> list[str]:
-    """Sensors some of whose noise is estimated."""
-    return [name for name in study.sensors if any(_is_estimated(study, r, name) for r in study.data)]
-
-
-def _is_estimated(study: Study, recording: Recording, name: str) -> bool:
-    return name in recording.channels and isinstance(noise_given(study, recording, name), str)
-
-
-def _deviation(problem: FitProblem, sensor: str) -> float:
-    """The standard deviation that holds now of a sensor whose noise is estimated."""
-    for e in problem.experiments:
-        if sensor in e.program.sensors and _is_estimated(problem.study, e.recording, sensor):
-            weights = np.asarray(e.member.weights)[e.program.sensors.index(sensor)]
-            return 1 / float(np.max(weights))
-    raise AssertionError(sensor)
-
-
-def _noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
-    """By sensor whose noise is estimated: what the residuals of training data say."""
-    found = {}
-    free, taken = len(x), problem.nuisances(x)
-    whole = sum(e.samples() for e in problem.training)
-    shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in problem.training}
-    for name in _estimated(problem.study):
-        squares, count, nuisances = 0.0, 0, 0.0
-        for e in problem.training:
-            if name in e.program.sensors and _is_estimated(problem.study, e.recording, name):
-                values = samples(e.recording, name)
-                seen = np.isfinite(values)
-                squares += float(np.sum((values - shown[e.recording.name][name])[seen] ** 2))
-                count += int(np.sum(seen))
-                nuisances += taken[e.recording.name][name]
-        if count:
-            found[name] = float(np.sqrt(squares / (count * max(1 - free / whole - nuisances / count, 0.1))))
-    return found
-
-
-def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
-    """The same problem with other weights of samples whose noise is estimated; nothing is compiled anew."""
-    experiments = []
-    for experiment in problem.experiments:
-        weights = np.array(experiment.member.weights)
-        for row, name in enumerate(experiment.program.sensors):
-            if name in noise and _is_estimated(problem.study, experiment.recording, name):
-                weights[row] = np.where(weights[row] > 0, 1 / noise[name], 0.0)
-        member = dataclasses.replace(experiment.member, weights=jnp.asarray(weights, experiment.member.weights.dtype))
-        experiments.append(experiment._replace(member=member))
-    return dataclasses.replace(problem, experiments=tuple(experiments))
 
 
 def _judged(run: _Run, check: Check) -> Fit:

@@ -41,8 +41,8 @@ def check_summary(check: Check) -> str:
         lines.append(columns([("parameter", "expected standard error"), *rows]))
     if check.expected_seconds is not None:
         lines.append(
-            f"a fit will take about {check.expected_seconds:.2g} s; this took {check.seconds:.2g} s, "
-            f"{check.compile_seconds:.2g} s of it for compiling, which stays"
+            f"a fit will take about {_seconds(check.expected_seconds)}; this took {_seconds(check.seconds)}, "
+            f"{_seconds(check.compile_seconds)} of it for compiling, which stays"
         )
     words = {"errors": "there are errors: no fit", "warnings": "there are warnings", "clean": "nothing is wrong"}
     return printable_lines("\n".join([*lines, f"check: {words[check.status]}"]))
@@ -135,3 +135,7 @@ def _residual_rows(fit: Fit) -> list[tuple[str, ...]]:
 
 def _residual_row(name: str, one: ChannelFit) -> tuple[str, ...]:
     return name, str(one.samples), number_text(one.rms), f"{one.rms_over_noise:.3g}", f"{one.lag1:.2f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 99.5 else f"{value:.0f} s"

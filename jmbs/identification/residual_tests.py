@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from jmbs.identification.findings import Finding
 
@@ -25,7 +25,9 @@ SMALL_CORRELATION = 0.05
 """Autocorrelation that changes no standard error worth a warning, however sure it is."""
 CHI2_RANGE = (0.8, 1.25)
 CHI2_SAMPLES = 200
-"""Samples beyond which chi-squared per degree of freedom is judged."""
+"""Samples beyond which chi-squared per degree of freedom is judged by that range."""
+CHI2_CHANCE = 1e-6
+"""Chance of either side of the range where samples are fewer, which what noise does makes wider."""
 
 
 class Whiteness(NamedTuple):
@@ -138,7 +140,9 @@ def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float, 
 
 def _misfit(chi2_per_degree: float, samples: int) -> tuple[Finding, ...]:
     low, high = CHI2_RANGE
-    if samples <= CHI2_SAMPLES or low <= chi2_per_degree <= high:
+    if samples <= CHI2_SAMPLES:
+        low, high = stats.chi2.ppf([CHI2_CHANCE, 1 - CHI2_CHANCE], max(samples, 1)) / max(samples, 1)
+    if low <= chi2_per_degree <= high:
         return ()
     if not math.isfinite(chi2_per_degree):
         return (Finding("misfit", "warning", "residuals are not finite: the model did not run through at the end"),)

@@ -44,26 +44,27 @@ def read_table(path: str, file: Path, time: str, columns: Sequence[str]) -> Tabl
         raise ModelError(f"{path}/table", f"{len(values)} rows of numbers in {file}", "at least 2")
     for (line, _), before, after in zip(rows[2:], values, values[1:], strict=False):
         if after[0] <= before[0]:
-            found = f"{after[0]:g} after {before[0]:g} in column {time}, row {line} of {file}"
+            found = f"{after[0]:g} after {before[0]:g} in column {time}, line {line} of {file}"
             raise ModelError(f"{path}/table", found, "strictly increasing times")
     table = np.array(values)
     return TableSpec(table[:, 0], table[:, 1:], str(file), path)
 
 
 def _column(path: str, file: Path, header: list[str], column: str) -> int:
-    if header.count(column) != 1:
-        found = f"{'two columns' if column in header else 'no column'} {column} in {file}"
-        raise ModelError(path, found, f"the name of one column{nearest(column, header)}")
+    if header.count(column) > 1:
+        raise ModelError(path, f"two columns {column} in {file}", "names that differ")
+    if column not in header:
+        raise ModelError(path, f"no column {column} in {file}", f"the name of one column{nearest(column, header)}")
     return header.index(column)
 
 
 def _entry(path: str, file: Path, line: int, row: list[str], header: list[str], place: int) -> float:
-    where = f"in column {header[place]}, row {line} of {file}"
+    where = f"in column {header[place]}, line {line} of {file}"
     if len(row) != len(header):
-        found = f"{len(row)} entries in row {line} of {file}"
+        found = f"{len(row)} entries in line {line} of {file}"
         raise ModelError(f"{path}/table", found, f"{len(header)}, as the header has")
     try:
-        value = float(row[place])
+        value = float(row[place]) if "_" not in row[place] else np.nan  # Python takes 1_0 for 10
     except ValueError:
         value = np.nan
     if not is_number(value):

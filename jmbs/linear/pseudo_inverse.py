@@ -105,8 +105,10 @@ def _rule(primals, tangents):
 
 
 def row_lengths(rows: Float[Array, "m n"]) -> Float[Array, " m"]:
-    """The Euclidean length of each row."""
-    return jnp.sqrt(jnp.sum(rows**2, axis=1))
+    """The Euclidean length of each row; the derivative of a row that is zero is zero."""
+    squares = jnp.sum(rows**2, axis=1)
+    zero = squares == 0
+    return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, squares)))
 
 
 def singular_values_of_directions(rows: Float[Array, "m n"]) -> Float[Array, " k"]:

@@ -144,6 +144,25 @@ design:
 """
 
 
+def test_inputs_in_any_order():
+    """Two sliders, whose names are not in alphabetical order and whose bases differ in size: what the design shows is
+    what the model does with its tables."""
+    sliders, inputs = jmbs.Mechanism("sliders"), {}
+    for name, harmonics in (("z", 3), ("y", 2)):
+        sliders.add_body(f"{name}_mass", 1.0, [0.01] * 3)
+        damped = {"friction": {"viscous": 1.0}, "spring": {"stiffness": 20.0}, "actuation": 0.0}
+        sliders.add_joint(name, "prismatic", "ground", f"{name}_mass", axis=[1, 0, 0], **damped)
+        inputs[f"{name}/actuation"] = Multisine(1.0, harmonics)
+    sliders.simulation = dataclasses.replace(mechanism().simulation)
+    sensors = {name: Sensor(f"{name}/q", 1e-3) for name in ("z", "y")}
+    found = jmbs.design_excitation(
+        sliders, ["z_mass/mass"], sensors, inputs=inputs, limits=dict.fromkeys(inputs, 1.0), starts=1, max_iterations=1
+    )
+    run = jmbs.simulate(jmbs.compile(sliders), ts=found.ts, dt=0.01, solver="rk4", inputs=found.inputs, audit=False)
+    for name in sensors:
+        np.testing.assert_allclose(found.shown[name], run.q[name][:, 0], atol=1e-9)
+
+
 @pytest.mark.slow
 def test_the_command_writes_what_a_study_reads(design, tmp_path, capsys):
     jmbs.io.write_config(mechanism(), tmp_path / "pendulum.yaml")

@@ -133,6 +133,12 @@ def test_noise_is_estimated():
     assert found.noise["q"]["given"] is None
     assert found.noise["q"]["estimated"] == pytest.approx(NOISE, rel=0.12)
     assert found.chi2_per_degree == pytest.approx(1, rel=0.02)
+    held = {name: Parameter(value, prior=Prior(value, 1e-5)) for name, value in TRUTH.items()}
+    given = study(noise="estimate")
+    known = fit_study(dataclasses.replace(given, parameters={**given.parameters, **held}))
+    squares = sum(np.sum(channels["q"].residual ** 2) for channels in known.channels.values())
+    # The samples determine the two starts, and little of what priors say.
+    assert known.channels["free"]["q"].noise == pytest.approx(np.sqrt(squares / (400 - 2)), rel=1.5e-3)
 
 
 def test_free_swings_do_not_show_the_scale_of_masses():
@@ -154,6 +160,8 @@ def test_free_swings_do_not_show_the_scale_of_masses():
     shown = fit_study(dataclasses.replace(given, parameters={**given.parameters, "bob/mass": known}))
     assert all(shown.parameters[name].visible for name in TRUTH)
     assert shown.parameters["bob/mass"].relative_to_prior == pytest.approx(1, rel=1e-3)
+    # What the prior holds takes no degree of freedom of the samples.
+    assert shown.chi2_per_degree == pytest.approx(found.chi2_per_degree, rel=1e-4)
     assert (
         abs(shown.parameters["bob/inertia[1,1]"].estimate - INERTIA)
         < 4 * shown.parameters["bob/inertia[1,1]"].standard_error

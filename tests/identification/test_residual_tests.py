@@ -92,7 +92,11 @@ def test_a_tiny_correlation_of_many_samples_is_no_reason_to_worry():
         (np.nan, 500, "not finite"),
         (1.24, 201, None),
         (0.81, 201, None),
-        (3.0, 200, None),
+        (1.5, 200, None),
+        (0.6, 200, None),
+        (3.0, 200, "1.73 times the noise"),
+        (4.0, 10, None),
+        (1e4, 10, "100 times the noise"),
     ],
 )
 def test_misfit(chi2: float, samples: int, words: str | None):

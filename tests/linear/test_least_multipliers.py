@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jmbs.linear import least_multipliers, pseudo_inverse
+from jmbs.linear import least_multipliers, pseudo_inverse, row_lengths
 
 RNG = np.random.default_rng(3)
 
@@ -69,3 +69,10 @@ def test_columns_that_are_rounding_stay_small():
     with_noise = np.column_stack([rows, 1e-17 * RNG.normal(size=4)])
     found = least_multipliers(jnp.asarray(with_noise), jnp.asarray(np.append(rows.T @ z, 1e-15)))
     np.testing.assert_allclose(found, z, rtol=1e-9)
+
+
+def test_lengths_of_rows_that_vanish_have_derivatives():
+    """As rows of planar loops across their plane do: a margin of constraints had none."""
+    rows = jnp.asarray([[3.0, 4.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(row_lengths(rows), [5.0, 0.0])
+    np.testing.assert_allclose(jax.grad(lambda rows: jnp.sum(row_lengths(rows)))(rows), [[0.6, 0.8], [0.0, 0.0]])
