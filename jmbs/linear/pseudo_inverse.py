@@ -61,13 +61,13 @@ def least_multipliers(rows: Float[Array, "m n"], wanted: Float[Array, " n"]) -> 
     scaled = scaled / columns
     inverse = pseudo_inverse(scaled)
     found = inverse.T @ (wanted / columns) / sizes[:, 0]
-    projector = without_effect(scaled, inverse)
 
     def least() -> Float[Array, " m"]:
-        free = projector / sizes
+        free = without_effect(scaled, inverse) / sizes
         return found - free @ (pseudo_inverse(free) @ found)
 
-    return jax.lax.cond(any_member(jnp.trace(projector) > 0.5), least, lambda: found)
+    redundant = len(rows) - jnp.trace(scaled @ inverse) > 0.5
+    return jax.lax.cond(any_member(redundant), least, lambda: found)
 
 
 def _sizes(largest: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -79,15 +79,17 @@ def _sizes(largest: Float[Array, " n"]) -> Float[Array, " n"]:
 
 
 def without_effect(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> Float[Array, "m m"]:
-    """The projector onto those `z` for which `rows.T @ z` is zero, from the rows' pseudo-inverse.
+    """A basis of those `z` for which `rows.T @ z` is zero, orthonormal, in columns, of which those beyond it are zero.
 
-    Entries of rows that have no part in it are zero and not rounding, which would count where rows are scaled back.
+    So are entries of rows that have no part in it, and are not rounding, which would count where rows are scaled back.
+    **Arguments:** `inverse`: the rows' pseudo-inverse, for the derivative, which is that at constant rank.
     """
-    projector = jnp.eye(len(rows), dtype=rows.dtype) - rows @ inverse
-    part = jnp.diagonal(projector) > rank_tolerance(projector.dtype)
-    # It has rank zero or more.
-    some = (jnp.trace(projector) > 0.5) & part[:, None] & part
-    return jnp.where(some, projector, jnp.zeros_like(projector))
+    m, n = rows.shape
+    left, values, _ = svd(jnp.pad(jax.lax.stop_gradient(rows), ((0, 0), (0, max(m - n, 0)))))
+    free = values <= rank_tolerance(values.dtype) * jnp.max(values, initial=0.0)
+    basis = jnp.where(free, left, jnp.zeros_like(left))
+    part = jnp.max(jnp.abs(basis), axis=1, initial=0.0)[:, None] > rank_tolerance(basis.dtype)
+    return jnp.where(part, basis - inverse.T @ (rows.T @ basis), jnp.zeros_like(basis))
 
 
 def rank_tolerance(dtype) -> float:

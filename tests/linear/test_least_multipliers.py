@@ -63,6 +63,23 @@ def test_a_small_row_keeps_its_own_beside_redundant_ones(dtype, size):
     np.testing.assert_allclose(found, z, rtol=1e-8 if dtype == "float64" else 1e-3)
 
 
+@pytest.mark.parametrize("arm", [1.0, 1e-4, 1e-6, 1e-7])
+def test_forces_and_moments_of_tiny_mechanisms(arm):
+    """Of forces, whose arms are as small as the mechanism, two are told apart by moments alone, which are that small
+    beside forces; one of all is undetermined."""
+    rng = np.random.default_rng(5)
+    forces, moments = rng.normal(size=(6, 7)), np.concatenate([np.zeros((2, 4)), rng.normal(size=(2, 3))], axis=1)
+    in_own_units = np.concatenate([forces, moments])
+    units = np.array([1.0] * 6 + [arm] * 2)
+    rows = in_own_units / units[:, None] * np.array([1.0] * 4 + [arm] * 3)
+    free = np.linalg.svd(in_own_units)[0][:, 7] * units
+    given = rng.normal(size=8) * units
+    expected = given - free * (free @ given) / (free @ free)
+    found = least_multipliers(jnp.asarray(rows), jnp.asarray(rows.T @ given))
+    np.testing.assert_allclose(found / units, expected / units, atol=1e-6)
+    np.testing.assert_allclose(rows.T @ found, rows.T @ given, rtol=1e-7)
+
+
 def test_columns_that_are_rounding_stay_small():
     rows = RNG.normal(size=(4, 6))
     z = np.array([1.0, 2.0, 3.0, 4.0])
