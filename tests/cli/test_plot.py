@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from quick import quick_jit
 
 import jmbs
 from jmbs.cli import main
@@ -24,7 +25,7 @@ def batch() -> jmbs.Trajectory:
         changed = model.with_parameters({"mass/mass": mass})
         return jmbs.simulate(changed, t1=0.2, save_every=0.1, throw=False)
 
-    return jax.vmap(run)(jnp.array([1.0, jnp.nan, 2.0]))
+    return quick_jit(jax.vmap(run))(jnp.array([1.0, jnp.nan, 2.0]))
 
 
 @pytest.fixture(autouse=True)
