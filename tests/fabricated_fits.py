@@ -89,6 +89,7 @@ def made_fit(**changes) -> Fit:
         ),
         "noise": {"x": {"given": 0.01, "estimated": 0.0101}, "v": {"given": None, "estimated": 0.02}},
         "samples": 600,
+        "degrees": 597,
         "chi2_per_degree": 1.01,
         "channels": {"driven": {"x": channel(), "v": channel(noise=0.02, seed=1)}},
         "heldout": {"test": {"x": channel(n=150, seed=2)}},

@@ -14,8 +14,8 @@ from jmbs.identification.trust import Sensitivity, has_errors, sensitivity_of, v
 
 class AtEstimate(NamedTuple):
     """Whitened `residual` (m,) and its `jacobian` (m, p), rows as of `rows_of`, both zero where they are not `sound`;
-    the latter is empty where no covariance is worked out. `count` of samples; `degrees` of freedom, and `chi2` over
-    these."""
+    the latter is empty where no covariance is worked out. `count` of samples; `degrees` of freedom, none where the
+    unknowns take all, and `chi2` over these."""
 
     residual: np.ndarray
     jacobian: np.ndarray
@@ -37,9 +37,10 @@ def at_estimate(problem: FitProblem, x: np.ndarray) -> AtEstimate:
         residual, jacobian = np.zeros(len(residual)), np.zeros(jacobian.shape)
     found = sensitivity_of(problem, x, jacobian)
     taken = sum(sum(channels.values()) for channels in problem.nuisances(x).values()) if sound else 0.0
-    degrees = max(count - round(determined(problem, found, x) + taken), 1)
+    free = determined(problem, found, x) if sound else 0.0
+    degrees = max(count - round(free + taken), 0)
     priors = prior_rows(problem.unknowns.blocks, x)[0]
-    chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / degrees if sound else float("inf")
+    chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / max(degrees, 1) if sound else float("inf")
     return AtEstimate(residual, jacobian, found, sound, count, degrees, chi2)
 
 
@@ -64,4 +65,4 @@ def _without_jacobian(problem: FitProblem, x: np.ndarray) -> AtEstimate:
     sound, count = bool(np.all(np.isfinite(residual))), len(residual)
     chi2 = float(np.sum(residual**2)) / max(count, 1) if sound else float("inf")
     residual = residual if sound else np.zeros(count)
-    return AtEstimate(residual, np.zeros((count, 0)), values_only(problem, x), sound, count, max(count, 1), chi2)
+    return AtEstimate(residual, np.zeros((count, 0)), values_only(problem, x), sound, count, count, chi2)

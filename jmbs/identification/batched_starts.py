@@ -43,7 +43,7 @@ def first_stages(problem: FitProblem, positions: tuple[Position, ...], seen: See
     """
     estimator = problem.study.estimator
     stages, at = stages_of(estimator), list(positions)
-    last = limits_of(estimator, problem.unknowns.blocks)
+    last = limits_of(problem)
     limits = dataclasses.replace(last, tolerance=EARLY_TOLERANCE, most=EARLY_ITERATIONS)
     for number, stage in enumerate(stages[:-1]):
         horizons, samples = horizons_of(problem, stage.part)

@@ -33,10 +33,9 @@ def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[E
 
     Its own unknowns are those of a held-out recording. Nothing is compiled anew.
     """
-    estimator = problem.study.estimator
     for experiment in problem.training:
         others, kept, left_out = without(problem, experiment)
-        limits = limits_of(estimator, others.unknowns.blocks)
+        limits = limits_of(others)
         found = minimise(rows_of(others, 1.0, pull=False)[0], Iterate(x[kept]), limits, lambda _: None)
         yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
 

@@ -1,4 +1,5 @@
-"""Noise that is estimated: the standard deviation of residuals, by sensor, less what the fit took of it."""
+"""Noise that is estimated: the standard deviation of residuals, by sensor, beside what the fit took of it; where the
+loss is robust, from the median of their sizes, which outliers do not move."""
 
 from __future__ import annotations
 
@@ -15,6 +16,9 @@ from jmbs.identification.noise import noise_given
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import has_errors, sensitivity_of
+
+MEDIAN_OF_NOISE = 0.6745
+"""Of the sizes of normal noise, in standard deviations."""
 
 
 def estimated_deviation(problem: FitProblem, sensor: str) -> float:
@@ -36,17 +40,24 @@ def noise_of_residuals(problem: FitProblem, x: np.ndarray) -> dict[str, float]:
     whole = sum(e.samples() for e in problem.training)
     shown = {e.recording.name: problem.predicted(e, problem.local(e, x)) for e in problem.training}
     for name in estimated:
-        squares, count, nuisances = 0.0, 0, 0.0
+        residuals, nuisances = [np.zeros(0)], 0.0
         for e in problem.training:
             if name in e.program.sensors and _is_estimated(problem.study, e.recording, name):
                 values = samples(e.recording, name)
                 seen = np.isfinite(values)
-                squares += float(np.sum((values - shown[e.recording.name][name])[seen] ** 2))
-                count += int(np.sum(seen))
+                residuals.append((values - shown[e.recording.name][name])[seen])
                 nuisances += taken[e.recording.name][name]
-        if count:
-            found[name] = float(np.sqrt(squares / (count * max(1 - free / whole - nuisances / count, 0.1))))
+        every = np.concatenate(residuals)
+        if every.size:
+            share = max(1 - free / whole - nuisances / every.size, 0.1)
+            found[name] = _deviation(every, problem.study.estimator.loss) / np.sqrt(share)
     return found
+
+
+def _deviation(residuals: np.ndarray, loss: str) -> float:
+    if loss == "squares":
+        return float(np.sqrt(np.mean(residuals**2)))
+    return float(np.median(np.abs(residuals)) / MEDIAN_OF_NOISE)
 
 
 def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
@@ -63,12 +74,10 @@ def with_noise(problem: FitProblem, noise: Mapping[str, float]) -> FitProblem:
 
 
 def _free(problem: FitProblem, x: np.ndarray) -> float:
-    """How many of the unknowns the samples determine: all, but for what priors do, which a Jacobian tells. Where none
-    is worked out nobody knows, and noise is per sample, as chi-squared is."""
+    """How many of the unknowns the samples determine. Where no Jacobian is worked out nobody knows, and noise is per
+    sample, as chi-squared is."""
     if not has_errors(problem):
         return 0.0
-    if all(block.prior is None for block in problem.unknowns.blocks):
-        return float(len(x))
     jacobian = rows_of(problem, 1.0, pull=False)[0](x)[1]
     finite = bool(np.all(np.isfinite(jacobian)))
     return determined(problem, sensitivity_of(problem, x, jacobian), x) if finite else float(len(x))

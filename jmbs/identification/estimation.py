@@ -4,7 +4,7 @@ close, and at last as a whole."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Estimator
-from jmbs.identification.unknowns import Unknown, bounds_of, longest_of
+from jmbs.identification.unknowns import bounds_of, longest_of
 
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
@@ -63,14 +63,16 @@ def stages_of(estimator: Estimator) -> tuple[Stage, ...]:
     return tuple(Stage(part) for part in (PARTS if estimator.horizon == "growing" else PARTS[-1:]))
 
 
-def limits_of(estimator: Estimator, blocks: Sequence[Unknown]) -> Limits:
-    """The limits of a last stage in these unknowns."""
+def limits_of(problem: FitProblem) -> Limits:
+    """The limits of a last stage."""
+    estimator, blocks = problem.study.estimator, problem.unknowns.blocks
     return Limits(
         *bounds_of(blocks),
         tolerance=estimator.tolerance,
         most=estimator.max_iterations,
         loss=estimator.loss,
         scale=estimator.scale,
+        samples=problem.rows,
         longest=longest_of(blocks),
     )
 
@@ -113,6 +115,7 @@ def estimate(
             most=estimator.max_iterations if last else EARLY_ITERATIONS,
             loss=estimator.loss if stage.gaps is None else "squares",
             scale=estimator.scale,
+            samples=problem.rows,
             longest=longest_of(problem.unknowns.blocks),
         )
 

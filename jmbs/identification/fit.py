@@ -291,6 +291,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         invisible_directions=directions,
         noise=_noise(run, channels),
         samples=count,
+        degrees=degrees,
         chi2_per_degree=chi2,
         channels=channels,
         heldout=heldout,

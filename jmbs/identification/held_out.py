@@ -40,5 +40,6 @@ def held_out_local(problem: FitProblem, experiment: Experiment, x: np.ndarray) -
 
     estimator = problem.study.estimator
     given = {"most": estimator.max_iterations, "loss": estimator.loss, "scale": estimator.scale}
+    given["samples"] = int(np.size(experiment.member.weights))
     limits = Limits(*bounds_of(blocks), **given, longest=longest_of(blocks))
     return np.concatenate([shared, minimise(evaluate, Iterate(own), limits, lambda _: None).x])

@@ -47,7 +47,8 @@ class Iterate:
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """Bounds `lower`, `upper` (p,) of coordinates; relative `tolerance`; `most` iterations; `loss`: of squares, `huber`
-    or `cauchy`, with its `scale`; `longest` step of each coordinate."""
+    or `cauchy`, with its `scale`, in the first `samples` rows (None: in all; those of beliefs after them are squares);
+    `longest` step of each coordinate."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -55,6 +56,7 @@ class Limits:
     most: int = 100
     loss: str = "squares"
     scale: float = 1.0
+    samples: int | None = None
     longest: np.ndarray | float = LONGEST_STEP
 
 
@@ -215,19 +217,21 @@ def is_invisible(singular_values: np.ndarray) -> np.ndarray:
 
 def robust_cost(residual: np.ndarray, limits: Limits) -> float:
     """Half the sum of the loss of the squares."""
-    square = (residual / limits.scale) ** 2 if limits.loss != "squares" else residual**2
+    samples, beliefs = np.split(residual, [len(residual) if limits.samples is None else limits.samples])
+    square = (samples / limits.scale) ** 2 if limits.loss != "squares" else samples**2
     if limits.loss == "huber":
         square = limits.scale**2 * np.where(square <= 1, square, 2 * np.sqrt(square) - 1)
     elif limits.loss == "cauchy":
         square = limits.scale**2 * np.log1p(square)
-    return 0.5 * float(np.sum(square))
+    return 0.5 * float(np.sum(square) + np.sum(beliefs**2))
 
 
 def _weighted(residual: np.ndarray, jacobian: np.ndarray, limits: Limits) -> tuple[np.ndarray, np.ndarray]:
     """Rows weighted by the slope of the loss, so that squares have its gradient."""
     if limits.loss == "squares":
         return residual, jacobian
-    square = (residual / limits.scale) ** 2
+    of_samples = np.arange(len(residual)) < (len(residual) if limits.samples is None else limits.samples)
+    square = np.where(of_samples, residual / limits.scale, 0.0) ** 2
     huber = np.where(square <= 1, 1.0, 1 / np.sqrt(np.maximum(square, 1)))
     slope = 1 / (1 + square) if limits.loss == "cauchy" else huber
     root = np.sqrt(slope)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jmbs.errors import ModelError
 from jmbs.identification.study import Estimator, Recording
-from jmbs.library.mechanics import show
+from jmbs.library.mechanics import count, number, show
 
 DEGREE = 5
 """Of splines, so that accelerations are smooth twice."""
@@ -100,10 +100,13 @@ def basis_of(
     if kind == "fourier":
         if missing := wanted - set(given):
             raise ModelError(f"{where}/{min(missing)}", "nothing", f"{' and '.join(sorted(wanted))} of {kind}")
-        rate = jnp.asarray(2 * np.pi / given["period"], dtype)
-        return FourierBasis(jnp.zeros(2 * given["harmonics"] + 1, dtype), origin, rate, given["harmonics"])
+        harmonics = count(f"{where}/harmonics", given["harmonics"])
+        rate = jnp.asarray(2 * np.pi / number(f"{where}/period", given["period"], positive=True), dtype)
+        return FourierBasis(jnp.zeros(2 * harmonics + 1, dtype), origin, rate, harmonics)
     steps = np.concatenate([np.diff(r.ts) for r in recordings])
-    spacing = 1 / (KNOTS_A_PERIOD * given["cutoff"]) if given else SAMPLES_A_KNOT * float(np.median(steps))
+    spacing = SAMPLES_A_KNOT * float(np.median(steps))
+    if given:
+        spacing = 1 / (KNOTS_A_PERIOD * number(f"{where}/cutoff", given["cutoff"], positive=True))
     longest = max(_intervals(r, spacing) for r in recordings)
     own = _intervals(recording, spacing)
     idle = np.arange(longest + DEGREE) >= own + DEGREE

@@ -87,6 +87,11 @@ class FitProblem:
         """Those that are fitted."""
         return tuple(experiment for experiment in self.experiments if experiment.recording.role == "train")
 
+    @property
+    def rows(self) -> int:
+        """How many rows `evaluate` gives, missing samples among them."""
+        return sum(int(np.size(experiment.member.weights)) for experiment in self.training)
+
     def evaluate(self, x: np.ndarray, horizons: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
         """Whitened residuals (m,) of all samples up to each recording's horizon, s, and their Jacobian (m, p)."""
         rows, columns = [], []

@@ -120,8 +120,7 @@ class _Walk:
         self.evaluations = 0
         self._rows: Evaluate = rows_of(problem, 1.0, pull=False)[0]
         self._costs: dict[bytes, float] = {}
-        estimator = problem.study.estimator
-        self.limits = limits_of(estimator, problem.unknowns.blocks)
+        self.limits = limits_of(problem)
 
     def point(self, x: np.ndarray, converged: bool = True) -> _Point:
         """The point at coordinates."""

@@ -23,6 +23,8 @@ FALSE_ALARMS = 1e-3
 """Chance of a false warning of a whole study whose residuals are white."""
 SMALL_CORRELATION = 0.05
 """Autocorrelation that changes no standard error worth a warning, however sure it is."""
+NO_NOISE = 1e-4
+"""Chi-squared per degree of freedom of data that hold no noise beside what was given: residuals a hundredth of it."""
 CHI2_RANGE = (0.8, 1.25)
 CHI2_SAMPLES = 200
 """Samples beyond which chi-squared per degree of freedom is judged by that range."""
@@ -96,16 +98,23 @@ def _runs(centred: np.ndarray) -> tuple[int, float, float]:
 
 
 def residual_findings(
-    residuals: Mapping[str, Mapping[str, np.ndarray]], chi2_per_degree: float, samples: int, robust: bool = True
+    residuals: Mapping[str, Mapping[str, np.ndarray]],
+    chi2_per_degree: float,
+    samples: int,
+    robust: bool = True,
+    degrees: int | None = None,
 ) -> tuple[Finding, ...]:
     """Warnings `residuals_not_white`, by channel, and `misfit`.
 
     **Arguments:** `residuals`: by recording and sensor, (n,), in any unit, best over their noise; `chi2_per_degree` of
-    all of them, `samples` in number; `robust`: whether there are standard errors that allow for correlation.
+    all of them, `samples` in number; `robust`: whether there are standard errors that allow for correlation; `degrees`
+    of freedom, as many as samples where it is not said.
     """
     channels = [(r, s, values) for r, sensors in residuals.items() for s, values in sensors.items()]
+    if chi2_per_degree < NO_NOISE:
+        channels = []  # what is left is that of the integration
     findings = [_not_white(r, s, values, FALSE_ALARMS / len(channels), robust) for r, s, values in channels]
-    return (*(finding for finding in findings if finding is not None), *_misfit(chi2_per_degree, samples))
+    return (*(finding for finding in findings if finding is not None), *_misfit(chi2_per_degree, samples, degrees))
 
 
 def judged(fit: Fit) -> Fit:
@@ -113,7 +122,7 @@ def judged(fit: Fit) -> Fit:
     residuals = {name: {s: one.whitened for s, one in sensors.items()} for name, sensors in fit.channels.items()}
     known = {(found.code, found.recording, found.channel) for found in fit.warnings}
     robust = any(one.standard_error_robust is not None for one in fit.parameters.values())
-    findings = residual_findings(residuals, fit.chi2_per_degree, fit.samples, robust)
+    findings = residual_findings(residuals, fit.chi2_per_degree, fit.samples, robust, fit.degrees)
     more = tuple(found for found in findings if (found.code, found.recording, found.channel) not in known)
     return dataclasses.replace(fit, warnings=(*fit.warnings, *more)) if more else fit
 
@@ -138,11 +147,12 @@ def _not_white(recording: str, sensor: str, residual: np.ndarray, level: float, 
     return Finding(NOT_WHITE, "warning", message, recording, sensor)
 
 
-def _misfit(chi2_per_degree: float, samples: int) -> tuple[Finding, ...]:
+def _misfit(chi2_per_degree: float, samples: int, degrees: int | None) -> tuple[Finding, ...]:
     low, high = CHI2_RANGE
-    if samples <= CHI2_SAMPLES:
-        low, high = stats.chi2.ppf([CHI2_CHANCE, 1 - CHI2_CHANCE], max(samples, 1)) / max(samples, 1)
-    if low <= chi2_per_degree <= high:
+    degrees = samples if degrees is None else degrees
+    if samples <= CHI2_SAMPLES and degrees > 0:
+        low, high = stats.chi2.ppf([CHI2_CHANCE, 1 - CHI2_CHANCE], degrees) / degrees
+    if degrees == 0 or low <= chi2_per_degree <= high:
         return ()
     if not math.isfinite(chi2_per_degree):
         return (Finding("misfit", "warning", "residuals are not finite: the model did not run through at the end"),)

@@ -38,7 +38,8 @@ class Fit:
       columns are NaN where an unknown is not visible; tied ones follow after them. Gradient descent of more than 100
       unknowns gives no covariance: it, `correlation` and `singular_values` are empty then.
     - `scaling` (p,), `singular_values` (p,), `invisible_directions`: of the whitened Jacobian in scaled unknowns.
-    - `noise`: by sensor, `given` (or None) and `estimated`; `samples`; `chi2_per_degree`.
+    - `noise`: by sensor, `given` (or None) and `estimated`; `samples`, of which unknowns leave `degrees` of freedom;
+      `chi2_per_degree`.
     - `channels`, `heldout`: by recording and sensor, `ChannelFit`, of what was fitted and of what was held out;
       `cross_validation`: of each training recording by a fit of the others, where that was asked for.
     - `evaluations`: how many `simulations`, `jacobians`, `iterations`; `seconds`: `total`, and in it `compile` (tracing
@@ -60,6 +61,7 @@ class Fit:
     invisible_directions: tuple[InvisibleDirection, ...]
     noise: Mapping[str, Mapping[str, float | None]]
     samples: int
+    degrees: int
     chi2_per_degree: float
     channels: Mapping[str, Mapping[str, ChannelFit]]
     heldout: Mapping[str, Mapping[str, ChannelFit]]

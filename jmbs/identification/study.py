@@ -198,6 +198,10 @@ class Estimator:
             object.__setattr__(self, name, number(f"estimator/{name}", getattr(self, name), positive=True))
         for name in ("max_iterations", "starts", *(() if self.segments is None else ("segments",))):
             object.__setattr__(self, name, count(f"estimator/{name}", getattr(self, name)))
+        if self.optimiser is not None and not isinstance(self.optimiser, Optimiser):
+            raise ModelError("estimator/optimiser", repr(self.optimiser), "a jmbs.Optimiser")
+        if self.trajectory is not None and not isinstance(self.trajectory, Mapping):
+            raise ModelError("estimator/trajectory", repr(self.trajectory), "a dictionary such as {'basis': 'spline'}")
         if self.optimiser is not None and self.method != "gradient_descent":
             raise ModelError("estimator/optimiser", f"one with method {self.method}", "method gradient_descent")
 

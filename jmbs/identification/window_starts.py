@@ -1,5 +1,5 @@
 """The states that windows start from at first: measured where sensors show joints, else where the run before ended.
-Where constraints bind states, the assembled one whose joints are where sensors show them, on the branch of that run."""
+Where constraints bind states, the assembled one whose joints are where sensors show them."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class TrajectorySection(Section):
 class OptimiserSection(Section):
     """How gradient descent steps."""
 
-    name: Literal["adam", "rmsprop", "sgd"] = "adam"
+    name: Literal["adam", "rmsprop", "sgd", "lbfgs"] = "adam"
     learning_rate: Positive = 0.02
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
     batch: AtLeastOne | None = None

@@ -17,7 +17,7 @@ from jmbs.library.mechanics import TableSpec, is_number, nearest, show
 def read_table(path: str, file: Path, time: str, columns: Sequence[str]) -> TableSpec:
     """The table with the column `time` (s) and `columns`; `path` is the place in the config that names it.
 
-    Raises `ModelError` naming file, column and row (rows counted as lines of the file, the header being row 1).
+    Raises `ModelError` naming file, column and line.
     """
     try:
         text = read_bytes(file).decode("utf-8-sig")

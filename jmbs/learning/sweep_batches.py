@@ -33,7 +33,7 @@ class SweepBatches:
     - `members`: numbers of those to hand out, where others are held out for tests; all by default.
 
     Raises `ModelError` for what is no such store, for unknown variables and members, and for sizes that are not
-    positive.
+    positive or beyond the members that are handed out.
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class SweepBatches:
         finished = np.array([str(status) in FINISHED for status in self._data[STATUS].values], bool)
         self.members = finished & _chosen(members, len(finished))
         """Which members are handed out (members,)."""
+        if size > self.members.sum():
+            raise ModelError("size", str(size), f"at most {self.members.sum()}, the members that are handed out")
         self._chunk = max(_chunk(self._data[name]) for name in (*self.names, STATUS))
 
     def __len__(self) -> int:

@@ -89,7 +89,9 @@ def without_effect(rows: Float[Array, "m n"], inverse: Float[Array, "n m"]) -> F
     free = values <= rank_tolerance(values.dtype) * jnp.max(values, initial=0.0)
     basis = jnp.where(free, left, jnp.zeros_like(left))
     part = jnp.max(jnp.abs(basis), axis=1, initial=0.0)[:, None] > rank_tolerance(basis.dtype)
-    return jnp.where(part, basis - inverse.T @ (rows.T @ basis), jnp.zeros_like(basis))
+    basis = jnp.where(part, basis, jnp.zeros_like(basis))
+    torn = inverse.T @ (rows.T @ basis)
+    return basis - (torn - jax.lax.stop_gradient(torn))
 
 
 def rank_tolerance(dtype) -> float:

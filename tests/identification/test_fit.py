@@ -14,7 +14,8 @@ from recorded_pendulums import DAMPING, INERTIA, MASS, NOISE, STARTS, TRUTH, stu
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.identification import Estimator, Parameter, Prior, Sensor, check_fit, fit_study
+from jmbs.identification import Channel, Estimator, Parameter, Prior, Sensor, check_fit, fit_study
+from jmbs.identification.at_estimate import at_estimate
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.posing import pose
 
@@ -139,6 +140,31 @@ def test_noise_is_estimated():
     squares = sum(np.sum(channels["q"].residual ** 2) for channels in known.channels.values())
     # The samples determine the two starts, and little of what priors say.
     assert known.channels["free"]["q"].noise == pytest.approx(np.sqrt(squares / (400 - 2)), rel=1.5e-3)
+
+
+def test_estimated_noise_of_a_robust_loss_is_not_that_of_outliers():
+    """One sample in ten is off by thirty times the noise; the first ones, where starts are measured, are not."""
+    given = study(noise="estimate", estimator=Estimator(loss="huber", scale=1.5))
+    data = []
+    for one in given.data:
+        angles = np.array(one.channels["q"].values)
+        angles[7::10] += 30 * NOISE * np.where(np.arange(len(angles[7::10])) % 2, 1, -1)
+        data.append(dataclasses.replace(one, channels={"q": Channel(angles)}))
+    found = fit_study(dataclasses.replace(given, data=tuple(data)))
+    assert found.status == "converged"
+    assert found.channels["free"]["q"].noise == pytest.approx(1.1 * NOISE, rel=0.15)
+    for name, truth in TRUTH.items():
+        assert abs(found.parameters[name].estimate - truth) < 5 * found.parameters[name].standard_error
+
+
+def test_priors_where_no_run_comes_to_its_end():
+    given = study()
+    known = {name: Parameter(value, prior=Prior(value, 0.1)) for name, value in TRUTH.items()}
+    problem = pose(dataclasses.replace(given, parameters={**given.parameters, **known}))
+    end = problem.unknowns.first.copy()
+    end[0] = np.nan
+    found = at_estimate(problem, end)
+    assert not found.sound and found.chi2 == np.inf and found.degrees == found.count == 400
 
 
 def test_free_swings_do_not_show_the_scale_of_masses():

@@ -195,9 +195,11 @@ def test_a_start_that_no_body_has_is_named():
         {"starts": 0},
         {"starts": 1.5},
         {"max_iterations": 0},
+        {"optimiser": {"name": "lbfgs"}},
+        {"trajectory": [1]},
     ],
 )
 def test_estimators_of_numbers_that_cannot_be_are_refused(wrong):
     (name,) = wrong
-    with pytest.raises(ModelError, match=f"estimator/{name}: found .*, wanted a .*positive"):
+    with pytest.raises(ModelError, match=f"estimator/{name}: found .*, wanted (a .*positive|a jmbs.Opt|a dict)"):
         Estimator(**wrong)

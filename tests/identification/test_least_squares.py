@@ -96,6 +96,23 @@ def test_outliers(loss):
     assert np.max(np.abs(squares.x - [2.0, -1.0])) > 0.1
 
 
+@pytest.mark.parametrize("loss", ["huber", "cauchy"])
+def test_beliefs_stay_squares(loss):
+    """Samples that one prior contradicts by far: where the loss of the samples and the square of the belief balance."""
+    rows = np.ones((21, 1))
+    wanted = np.append(np.random.default_rng(1).normal(size=20), -30.0)
+    limits = dataclasses.replace(FREE, lower=FREE.lower[:1], upper=FREE.upper[:1], loss=loss, samples=20, most=300)
+    found = minimise(lambda x: (rows @ x - wanted, rows), Iterate(np.zeros(1)), limits, ignored)
+
+    def cost(x):
+        squares = (x - wanted[:20]) ** 2
+        huber = np.where(squares <= 1, squares, 2 * np.sqrt(squares) - 1)
+        return np.sum(huber if loss == "huber" else np.log1p(squares)) + (x - wanted[20]) ** 2
+
+    assert found.cost == pytest.approx(0.5 * cost(found.x[0]), rel=1e-12)
+    assert all(cost(found.x[0]) < cost(found.x[0] + step) for step in (-1e-3, 1e-3))
+
+
 def test_goes_on_to_the_same_bits():
     iterates = []
     whole = minimise(rosenbrock, Iterate(np.array([-1.2, 1.0])), FREE, iterates.append)

@@ -75,6 +75,13 @@ def test_what_does_not_vary_or_is_too_short_is_not_judged(residual: np.ndarray):
     assert residual_findings({"r": {"x": residual}}, 1.0, 100) == ()
 
 
+def test_data_without_noise_are_not_judged():
+    """What is left beside noise that was given far too large is of the integration, and never white."""
+    residuals = {"r": {"x": np.sin(0.1 * np.arange(N))}}
+    assert [found.code for found in residual_findings(residuals, 1.0, N)] == ["residuals_not_white"]
+    assert [found.code for found in residual_findings(residuals, 1e-18, N)] == ["misfit"]
+
+
 def test_a_tiny_correlation_of_many_samples_is_no_reason_to_worry():
     n = 200_000
     residual = noise(5, n)
@@ -103,6 +110,11 @@ def test_misfit(chi2: float, samples: int, words: str | None):
     findings = residual_findings({}, chi2, samples)
     assert [finding.code for finding in findings] == (["misfit"] if words else [])
     assert not words or words in findings[0].message
+
+
+@pytest.mark.parametrize("chi2, degrees, warned", [(6.0, 4, False), (6.0, 40, True), (1e-16, 0, False)])
+def test_few_degrees_leave_little_to_judge(chi2: float, degrees: int, warned: bool):
+    assert bool(residual_findings({}, chi2, 50, degrees=degrees)) == warned
 
 
 def test_a_fit_gets_its_warnings_once():

@@ -174,6 +174,8 @@ def test_overrides_change_single_values(folder: Folder):
     assert folder.load(*descent).estimator == jmbs.Estimator(
         "gradient_descent", segments=20, optimiser=jmbs.Optimiser(batch=4)
     )
+    descent = ("estimator.method=gradient_descent", "estimator.optimiser.name=lbfgs")
+    assert folder.load(*descent).estimator == jmbs.Estimator("gradient_descent", optimiser=jmbs.Optimiser("lbfgs"))
     assert study.parameters["cart/mass"].start == 3
     assert study.data[0].ts[0] == pytest.approx(0.2) and study.data[0].ts[-1] == pytest.approx(0.5)
     with pytest.raises(ConfigError, match="no frist in recordings .*nearest known is first"):

@@ -88,6 +88,8 @@ def test_refusals(store, tmp_path):
         open_batches(store, names=["weights"])
     with pytest.raises(jmbs.ModelError, match="size: found 0"):
         open_batches(store, size=0)
+    with pytest.raises(jmbs.ModelError, match="size: found 51, wanted at most 4"):
+        open_batches(store, size=51)
     for members in ([0, MEMBERS], [-1], [0.5], 3):
         with pytest.raises(jmbs.ModelError, match=r"members: .* 0 to 49"):
             open_batches(store, members=members)

@@ -88,6 +88,15 @@ def test_columns_that_are_rounding_stay_small():
     np.testing.assert_allclose(found, z, rtol=1e-9)
 
 
+def test_derivatives_where_a_row_has_no_part_here():
+    """The third row and the others say no more of each other only at this configuration."""
+    rows = lambda s: jnp.array([[1.0, 0.0], [2.0, 2.0 * s], [0.0, 1.0]])  # noqa: E731
+    found = lambda s: least_multipliers(rows(s), jnp.array([1.0, 2.0]))  # noqa: E731
+    np.testing.assert_allclose(found(0.0), [0.2, 0.4, 2.0], rtol=1e-12)
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(mode(found)(0.0), [-1.6, 0.8, -0.8], rtol=1e-12)
+
+
 def test_lengths_of_rows_that_vanish_have_derivatives():
     """As rows of planar loops across their plane do: a margin of constraints had none."""
     rows = jnp.asarray([[3.0, 4.0], [0.0, 0.0]])

@@ -73,6 +73,23 @@ def test_units_and_light_bodies(four_bar, formulation, at_last):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("formulation", ["tree", "absolute"])
+def test_reactions_of_micrometres(four_bar, formulation):
+    """Gravity is as small as lengths are, so forces are too, and torques once more."""
+
+    def reactions(length):
+        settings = {"ts": [0.0, 0.004], "dt": 0.004, "solver": "rk4", "formulation": formulation}
+        sol = jmbs.simulate(scaled(four_bar, length, 1.0), **settings)
+        return jnp.stack([sol.reaction[joint][-1] for joint in "abcd"])
+
+    lengths = jnp.array([1.0, 1e-4, 1e-6])
+    found = quick_jit(lambda lengths: jmbs.map_batch(reactions, lengths))(lengths)
+    units = lengths[:, None, None] ** jnp.array([2.0, 2.0, 2.0, 1.0, 1.0, 1.0])
+    assert np.max(np.abs(found[0])) > 1.0
+    np.testing.assert_allclose((found / units)[1:], np.broadcast_to(found[0], (2, 4, 6)), atol=1e-3)
+
+
+@pytest.mark.slow
 def test_assembly_in_single_precision():
     """From a tenth of a millimetre to a hundred kilometres it was wrong by 0.07 rad, or impossible."""
     single = mechanism().compile(dtype="float32")
