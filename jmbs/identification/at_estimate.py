@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jmbs.identification.estimation import rows_of
+from jmbs.identification.loss_covariance import of_loss
 from jmbs.identification.priors import prior_rows
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.trust import Sensitivity, has_errors, sensitivity_of, values_only
@@ -39,6 +40,7 @@ def at_estimate(problem: FitProblem, x: np.ndarray) -> AtEstimate:
     taken = sum(sum(channels.values()) for channels in problem.nuisances(x).values()) if sound else 0.0
     free = determined(problem, found, x) if sound else 0.0
     degrees = max(count - round(free + taken), 0)
+    found = of_loss(problem, found, residual, jacobian) if sound else found
     priors = prior_rows(problem.unknowns.blocks, x)[0]
     chi2 = float(np.sum(residual**2) - np.sum(priors**2)) / max(degrees, 1) if sound else float("inf")
     return AtEstimate(residual, jacobian, found, sound, count, degrees, chi2)

@@ -28,9 +28,10 @@ class Profile:
     """Chi-squared along one value, all other unknowns fitted again at each point.
 
     **Arguments:** `name`, `unit`; `estimate`, `standard_error`; `values` (n,), increasing, the estimate among them;
-    `increase` (n,) of chi-squared above that of the estimate; `converged` (n,); `threshold`: the increase at the ends
-    of the 95 % likelihood `interval`, whose ends are None where the profile does not reach it; `others`: by name the
-    values (n,) of all unknowns along it; `evaluations`: how many Jacobians it took.
+    `increase` (n,) of chi-squared above that of the estimate, of a robust loss in terms of what it rises in one
+    standard error; `converged` (n,); `threshold`: the increase at the ends of the 95 % likelihood `interval`, whose
+    ends are None where the profile does not reach it; `others`: by name the values (n,) of all unknowns along it;
+    `evaluations`: how many Jacobians it took.
     """
 
     name: str
@@ -91,9 +92,9 @@ def profile_of(solution: Solution, name: str, n: int = 15, span: float = 3.0) ->
     start = walk.point(solution.x)
     sides = [walk.outward(start, sign * span * np.arange(1, n // 2 + 1) / (n // 2)) for sign in (-1, 1)]
     points = [*sides[0][::-1], start, *sides[1]]
-    increase = np.array([point.chi2 - start.chi2 for point in points])
-    threshold = solution.quantile**2
-    ends = [_crossing([start, *side], start.chi2, threshold, walk.logarithmic) for side in sides]
+    rise, threshold = solution.sensitivity.rise, solution.quantile**2
+    increase = np.array([point.chi2 - start.chi2 for point in points]) / rise
+    ends = [_crossing([start, *side], start.chi2, threshold * rise, walk.logarithmic) for side in sides]
     return Profile(
         name,
         unit_at(solution.problem, name),

@@ -35,8 +35,9 @@ class Sensitivity(NamedTuple):
 
     **Arguments:** `names` (n,) of all values; `values` (n,); `scaling` (n,), what relative changes are counted in;
     `slopes` (n, p), of the values by coordinates; `singular_values` (p,), `directions` (p, p), rows; `invisible`
-    (p,); `covariance` (p, p) of the coordinates along what is visible. Without a Jacobian it is not `known`: `slopes`
-    and all after them are empty, and nothing has an error.
+    (p,); `covariance` (p, p) of the coordinates along what is visible. `rise`: what one standard error
+    adds to the loss, one for squares. Without a Jacobian it is not `known`: `slopes` and all after them are empty, and
+    nothing has an error.
     """
 
     names: tuple[str, ...]
@@ -48,6 +49,7 @@ class Sensitivity(NamedTuple):
     invisible: np.ndarray
     covariance: np.ndarray
     known: bool = True
+    rise: float = 1.0
 
     def is_visible(self, slope: np.ndarray) -> bool:
         """Whether the data show a quantity whose derivative by coordinates (p,) is given."""

@@ -157,6 +157,19 @@ def test_estimated_noise_of_a_robust_loss_is_not_that_of_outliers():
         assert abs(found.parameters[name].estimate - truth) < 5 * found.parameters[name].standard_error
 
 
+@pytest.mark.parametrize(("loss", "efficiency"), [("huber", 0.903), ("cauchy", 0.762)])
+def test_standard_errors_follow_the_loss(loss, efficiency, fitted):
+    """With white normal noise those of squares over the root of the loss's efficiency at normal noise, at a scale of
+    one: `E[psi']^2 / E[psi^2]`. A profile rises by one where it is one standard error away."""
+    found = fit_study(study(estimator=Estimator(loss=loss)))
+    size = np.sqrt(fitted.chi2_per_degree)  # the residuals' beside the noise that was given
+    for name in TRUTH:
+        ratio = found.parameters[name].standard_error / fitted.parameters[name].standard_error
+        assert ratio == pytest.approx(size * efficiency**-0.5, rel=0.1)
+    profile = found.profile("bob/mass", n=3, span=1.0)
+    np.testing.assert_allclose(profile.increase, [1.0, 0.0, 1.0], atol=0.15)
+
+
 def test_priors_where_no_run_comes_to_its_end():
     given = study()
     known = {name: Parameter(value, prior=Prior(value, 0.1)) for name, value in TRUTH.items()}
