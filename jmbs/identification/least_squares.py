@@ -217,13 +217,12 @@ def is_invisible(singular_values: np.ndarray) -> np.ndarray:
 
 def robust_cost(residual: np.ndarray, limits: Limits) -> float:
     """Half the sum of the loss of the squares."""
+    if limits.loss == "squares":
+        return 0.5 * float(np.sum(residual**2))
     samples, beliefs = np.split(residual, [len(residual) if limits.samples is None else limits.samples])
-    square = (samples / limits.scale) ** 2 if limits.loss != "squares" else samples**2
-    if limits.loss == "huber":
-        square = limits.scale**2 * np.where(square <= 1, square, 2 * np.sqrt(square) - 1)
-    elif limits.loss == "cauchy":
-        square = limits.scale**2 * np.log1p(square)
-    return 0.5 * float(np.sum(square) + np.sum(beliefs**2))
+    square = (samples / limits.scale) ** 2
+    share = np.log1p(square) if limits.loss == "cauchy" else np.where(square <= 1, square, 2 * np.sqrt(square) - 1)
+    return 0.5 * float(limits.scale**2 * np.sum(share) + np.sum(beliefs**2))
 
 
 def _weighted(residual: np.ndarray, jacobian: np.ndarray, limits: Limits) -> tuple[np.ndarray, np.ndarray]:
