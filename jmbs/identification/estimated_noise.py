@@ -12,13 +12,10 @@ import numpy as np
 from jmbs.identification.at_estimate import determined
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.measured_starts import samples
-from jmbs.identification.noise import noise_given
+from jmbs.identification.noise import MEDIAN_OF_NOISE, noise_given
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.study import Recording, Study
 from jmbs.identification.trust import has_errors, sensitivity_of
-
-MEDIAN_OF_NOISE = 0.6745
-"""Of the sizes of normal noise, in standard deviations."""
 
 
 def estimated_deviation(problem: FitProblem, sensor: str) -> float:

@@ -108,16 +108,12 @@ def estimate(
         lower, upper = (
             np.append(b, np.full(len(states), end)) for b, end in zip(bounds, (-np.inf, np.inf), strict=True)
         )
-        limits = Limits(
-            lower,
-            upper,
-            tolerance=estimator.tolerance if last else EARLY_TOLERANCE if stage.gaps is None else GAPS_TOLERANCE,
-            most=estimator.max_iterations if last else EARLY_ITERATIONS,
-            loss=estimator.loss if stage.gaps is None else "squares",
-            scale=estimator.scale,
-            samples=problem.rows,
-            longest=longest_of(problem.unknowns.blocks),
-        )
+        limits = dataclasses.replace(limits_of(problem), lower=lower, upper=upper)
+        if not last:
+            tolerance = EARLY_TOLERANCE if stage.gaps is None else GAPS_TOLERANCE
+            limits = dataclasses.replace(limits, tolerance=tolerance, most=EARLY_ITERATIONS)
+        if stage.gaps is not None:
+            limits = dataclasses.replace(limits, loss="squares")
 
         def parted(iterate: Iterate, at: Position = position, states: np.ndarray = states) -> Position:
             """The position with the starts of windows apart from the study's unknowns."""

@@ -219,19 +219,27 @@ def robust_cost(residual: np.ndarray, limits: Limits) -> float:
     """Half the sum of the loss of the squares."""
     if limits.loss == "squares":
         return 0.5 * float(np.sum(residual**2))
-    samples, beliefs = np.split(residual, [len(residual) if limits.samples is None else limits.samples])
+    samples, beliefs = _parted(residual, limits)
     square = (samples / limits.scale) ** 2
     share = np.log1p(square) if limits.loss == "cauchy" else np.where(square <= 1, square, 2 * np.sqrt(square) - 1)
     return 0.5 * float(limits.scale**2 * np.sum(share) + np.sum(beliefs**2))
+
+
+def loss_slopes(residual: np.ndarray, loss: str, scale: float) -> np.ndarray:
+    """The derivative (m,) of a robust loss by the squares of residuals."""
+    square = (residual / scale) ** 2
+    return 1 / (1 + square) if loss == "cauchy" else np.where(square <= 1, 1.0, 1 / np.sqrt(np.maximum(square, 1)))
+
+
+def _parted(residual: np.ndarray, limits: Limits) -> list[np.ndarray]:
+    """Residuals of samples, for which the loss is, and of beliefs."""
+    return np.split(residual, [len(residual) if limits.samples is None else limits.samples])
 
 
 def _weighted(residual: np.ndarray, jacobian: np.ndarray, limits: Limits) -> tuple[np.ndarray, np.ndarray]:
     """Rows weighted by the slope of the loss, so that squares have its gradient."""
     if limits.loss == "squares":
         return residual, jacobian
-    of_samples = np.arange(len(residual)) < (len(residual) if limits.samples is None else limits.samples)
-    square = np.where(of_samples, residual / limits.scale, 0.0) ** 2
-    huber = np.where(square <= 1, 1.0, 1 / np.sqrt(np.maximum(square, 1)))
-    slope = 1 / (1 + square) if limits.loss == "cauchy" else huber
-    root = np.sqrt(slope)
+    samples, beliefs = _parted(residual, limits)
+    root = np.sqrt(np.append(loss_slopes(samples, limits.loss, limits.scale), np.ones(len(beliefs))))
     return root * residual, root[:, None] * jacobian

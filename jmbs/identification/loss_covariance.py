@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jmbs.identification.least_squares import loss_slopes
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.trust import Sensitivity
 
@@ -40,7 +41,6 @@ def of_loss(problem: FitProblem, found: Sensitivity, residual: np.ndarray, jacob
 
 def _slopes(residual: np.ndarray, loss: str, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """`psi` and its derivative."""
-    square = (residual / scale) ** 2
-    if loss == "cauchy":
-        return residual / (1 + square), (1 - square) / (1 + square) ** 2
-    return np.clip(residual, -scale, scale), np.where(square <= 1, 1.0, 0.0)
+    square, slope = (residual / scale) ** 2, loss_slopes(residual, loss, scale)
+    bend = (1 - square) * slope**2 if loss == "cauchy" else np.where(square <= 1, 1.0, 0.0)
+    return slope * residual, bend

@@ -11,6 +11,8 @@ from jmbs.errors import ModelError
 from jmbs.identification.measured_starts import samples
 from jmbs.identification.study import Channel, Recording, Study
 
+MEDIAN_OF_NOISE = 0.6745
+"""Of the sizes of normal noise, in standard deviations."""
 _THIRD = np.array([1.0, -3.0, 3.0, -1.0])
 
 
@@ -21,7 +23,7 @@ def noise_of(study: Study) -> dict[str, float]:
     for name in study.sensors:
         differences = [_differences(r, name) for r in study.data if name in r.channels]
         sizes = np.abs(np.concatenate([np.zeros(0), *differences]))
-        deviation = float(np.median(sizes)) / 0.6745 / float(np.linalg.norm(_THIRD)) if sizes.size else 0.0
+        deviation = float(np.median(sizes)) / MEDIAN_OF_NOISE / float(np.linalg.norm(_THIRD)) if sizes.size else 0.0
         values = [np.zeros(0), *(samples(r, name) for r in study.data if name in r.channels)]
         largest = float(np.nanmax(np.abs(np.concatenate(values)), initial=0.0))
         found[name] = max(deviation, 1e-9 * largest, 1e-12)

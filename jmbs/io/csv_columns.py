@@ -99,7 +99,7 @@ def _cell_by_cell(path: str, file: Path, header: list[str], body: str, places: d
                 found = f"{len(entries)} entries in row {row} of {file}"
                 raise ModelError(path, found, f"{len(header)}, as the header has")
             for name, place in places.items():
-                value = _number(entries[place])
+                value = cell_number(entries[place])
                 if value is None:
                     texts.setdefault(name, {})[row] = entries[place].strip()
                 columns[name].append(np.nan if value is None else value)
@@ -108,7 +108,8 @@ def _cell_by_cell(path: str, file: Path, header: list[str], body: str, places: d
     return Columns(file, header, {name: np.array(values, dtype=float) for name, values in columns.items()}, texts)
 
 
-def _number(text: str) -> float | None:
+def cell_number(text: str) -> float | None:
+    """The number in a cell, None where it is none: Python takes `1_0` for 10."""
     if "_" in text:
         return None
     try:

@@ -11,6 +11,7 @@ import numpy as np
 
 from jmbs.errors import ModelError
 from jmbs.files import read_bytes, reason, replacing
+from jmbs.io.csv_columns import cell_number
 from jmbs.library.mechanics import TableSpec, is_number, nearest, show
 
 
@@ -63,11 +64,8 @@ def _entry(path: str, file: Path, line: int, row: list[str], header: list[str], 
     if len(row) != len(header):
         found = f"{len(row)} entries in line {line} of {file}"
         raise ModelError(f"{path}/table", found, f"{len(header)}, as the header has")
-    try:
-        value = float(row[place]) if "_" not in row[place] else np.nan  # Python takes 1_0 for 10
-    except ValueError:
-        value = np.nan
-    if not is_number(value):
+    value = cell_number(row[place])
+    if value is None or not is_number(value):
         raise ModelError(f"{path}/table", f"{show(row[place])} {where}", "a finite number")
     return value
 
