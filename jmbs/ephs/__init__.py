@@ -22,7 +22,7 @@ from jmbs.ephs.interface import ENTROPY, VOLUME, Interface, Port, Quantity, powe
 from jmbs.ephs.junction_positions import as_it_is
 from jmbs.ephs.junctions import Junctions
 from jmbs.ephs.laws import validate_component
-from jmbs.ephs.outputs import Outputs, output_units, outputs_at, validate_outputs
+from jmbs.ephs.outputs import Outputs, output_shapes, output_units, outputs_at, validate_outputs
 from jmbs.ephs.pattern import Junction, Pattern, pattern
 from jmbs.ephs.plan import Batch, Block, Plan, make_plan
 from jmbs.ephs.rates import Power, Rates, State, Structure
@@ -83,6 +83,7 @@ __all__ = [
     "lossy_system",
     "made_by_unproven",
     "make_plan",
+    "output_shapes",
     "output_units",
     "outputs_at",
     "pattern",

@@ -16,6 +16,8 @@ import numpy as np
 from jmbs.identification.estimation import (
     EARLY_ITERATIONS,
     EARLY_TOLERANCE,
+    after_stage,
+    begun,
     beliefs_of,
     horizons_of,
     limits_of,
@@ -42,7 +44,8 @@ def first_stages(problem: FitProblem, positions: tuple[Position, ...], seen: See
     `seen` is called after each iteration of one, with the position of the first that holds all in `waiting`.
     """
     estimator = problem.study.estimator
-    stages, at = stages_of(estimator), list(positions)
+    stages = stages_of(estimator)
+    at = [begun(problem, stages, position) for position in positions]
     last = limits_of(problem)
     limits = dataclasses.replace(last, tolerance=EARLY_TOLERANCE, most=EARLY_ITERATIONS)
     for number, stage in enumerate(stages[:-1]):
@@ -57,9 +60,7 @@ def first_stages(problem: FitProblem, positions: tuple[Position, ...], seen: See
 
         under_way = [k for k, position in enumerate(at) if position.stage == number]
         for k, iterate in _side_by_side(problem, at, under_way, limits, horizons, show).items():
-            after, before = Iterate(iterate.x, iterate.damping), at[k].before
-            before = before[0] + iterate.iterations, before[1] + iterate.evaluations
-            at[k] = dataclasses.replace(at[k], stage=number + 1, iterate=after, before=before)
+            at[k] = after_stage(problem, stages, dataclasses.replace(at[k], iterate=iterate))
     return tuple(at)
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from jmbs.errors import ModelError
-from jmbs.identification.estimation import limits_of, rows_of
+from jmbs.identification.estimation import estimate, limits_of, rows_of
 from jmbs.identification.held_out import held_out_local
-from jmbs.identification.least_squares import Iterate, minimise
+from jmbs.identification.least_squares import Iterate, is_invisible, minimise
+from jmbs.identification.position import Position
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.study import Study
 from jmbs.identification.unknowns import Unknowns
@@ -31,12 +32,18 @@ def require_several(study: Study) -> None:
 def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[Experiment, dict[str, np.ndarray]]]:
     """Each training recording with what its sensors show by a fit of the others, from the estimate `x` (p,) on.
 
-    Its own unknowns are those of a held-out recording. Nothing is compiled anew.
+    Its own unknowns are those of a held-out recording. Where the others do not show all of the rest, they are fitted
+    from the study's start, as they would be alone: the estimate knows of the recording that is left out. Nothing is
+    compiled anew.
     """
     for experiment in problem.training:
         others, kept, left_out = without(problem, experiment)
-        limits = limits_of(others)
-        found = minimise(rows_of(others, 1.0, pull=False)[0], Iterate(x[kept]), limits, lambda _: None)
+        rows = rows_of(others, 1.0, pull=False)[0]
+        if np.any(is_invisible(np.linalg.svd(rows(x[kept])[1], compute_uv=False))):
+            start = Position(0, Iterate(problem.unknowns.first[kept]))
+            found = estimate(others, start, lambda *_: None).iterate
+        else:
+            found = minimise(rows, Iterate(x[kept]), limits_of(others), lambda _: None)
         yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.bordered import Bordered
 from jmbs.identification.gradient_descent import descend
-from jmbs.identification.horizons import PARTS
+from jmbs.identification.horizons import PARTS, next_part
 from jmbs.identification.least_squares import Evaluate, Iterate, Limits, minimise
 from jmbs.identification.multiple_shooting import MultipleShooting
 from jmbs.identification.position import Position, Progress, iterations_before
@@ -22,15 +22,15 @@ from jmbs.identification.unknowns import bounds_of, longest_of
 
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
-USUAL_EVALUATIONS = 6
-"""Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
+USUAL_EVALUATIONS, MORE_EVALUATIONS = 5, 3
+"""Of studies like those in the tests, and for each stage beside: only for what a fit is expected to take."""
 GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
 """What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""
 GAPS_TOLERANCE = 1e-9
 """Of these stages: gaps that are left are larger for the next one."""
 METHODS = ("shooting", "multiple_shooting", "gradient_descent", "inverse_dynamics")
 LOSSES = ("squares", "huber", "cauchy")
-PULL = 0.3
+PULL = 1.0
 """While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
 beside any sample, and keeps what is not yet seen where it was."""
 
@@ -81,7 +81,7 @@ def evaluations_expected(estimator: Estimator) -> int:
     """How many residuals with Jacobian, or passes along gradients, a fit will about take."""
     if estimator.method == "gradient_descent":
         return estimator.max_iterations * estimator.starts
-    return USUAL_EVALUATIONS * len(stages_of(estimator)) * estimator.starts
+    return (USUAL_EVALUATIONS + MORE_EVALUATIONS * len(stages_of(estimator))) * estimator.starts
 
 
 def estimate(
@@ -96,6 +96,7 @@ def estimate(
         return descend(problem, position, seen)
     bounds = bounds_of(problem.unknowns.blocks)
     p, windows = len(problem.unknowns.first), None
+    position = begun(problem, stages, position)
     while True:
         stage, last = stages[position.stage], position.stage == len(stages) - 1
         if stage.gaps is None:
@@ -130,9 +131,28 @@ def estimate(
         position = parted(minimise(evaluate, whole, limits, show))
         if last:
             return position
-        after = Iterate(position.iterate.x, position.iterate.damping)
-        before = iterations_before(position)
-        position = dataclasses.replace(position, stage=position.stage + 1, iterate=after, before=before)
+        position = after_stage(problem, stages, position)
+
+
+def begun(problem: FitProblem, stages: tuple[Stage, ...], position: Position) -> Position:
+    """The position at the first stage that it has to take, where it has not evaluated anything."""
+    if position.stage or position.iterate.evaluations:
+        return position
+    return dataclasses.replace(position, stage=_next_stage(problem, stages, -1, position.iterate.x))
+
+
+def after_stage(problem: FitProblem, stages: tuple[Stage, ...], position: Position) -> Position:
+    """The position at the begin of the stage that comes after its own."""
+    x = position.iterate.x
+    following = _next_stage(problem, stages, position.stage, x)
+    before, iterate = iterations_before(position), Iterate(x, position.iterate.damping)
+    return dataclasses.replace(position, stage=following, iterate=iterate, before=before)
+
+
+def _next_stage(problem: FitProblem, stages: tuple[Stage, ...], at: int, x: np.ndarray) -> int:
+    """The stage after number `at`: while a horizon grows, the longest that the model at `x` follows already."""
+    grows = len(stages) > 1 and stages[0].gaps is None
+    return next_part(problem, x, at + 1) if grows else at + 1
 
 
 def rows_of(problem: FitProblem, part: float, pull: bool) -> tuple[Evaluate, int]:

@@ -30,7 +30,7 @@ from jmbs.identification.position import Position, Progress, iterations_before
 from jmbs.identification.prediction import fitted_model
 from jmbs.identification.problem import FitProblem
 from jmbs.identification.problem_steps import has_shorter_steps, of_steps, with_steps
-from jmbs.identification.quantities import study_model
+from jmbs.identification.quantities import model_at
 from jmbs.identification.residual_tests import NOT_WHITE, residual_findings
 from jmbs.identification.result import Fit
 from jmbs.identification.solution import Solution
@@ -298,7 +298,7 @@ def _judged(run: _Run, check: Check) -> Fit:
         evaluations={},
         seconds={},
         warnings=tuple(warnings),
-        model=study_model(problem, jnp.asarray(x, study.model.dtype))[0],
+        model=model_at(problem, jnp.asarray(x, study.model.dtype), study.model)[0],
         models=models,
         source=study.source,
         cross_validation=left_out,

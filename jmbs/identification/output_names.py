@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jmbs.ephs import output_units
+from jmbs.ephs import output_shapes, output_units
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import nearest, show
 from jmbs.simulation import FORCE_UNITS, Model, saved_names, state_units
@@ -62,7 +62,7 @@ def parse_output(model: Model, output: str, path: str = "output") -> OutputName:
         return _state(model, output, text.removeprefix("states/"), index, path)
     declared = output_units(model.dae)
     if text in declared:
-        return OutputName("declared", text, index or (), declared[text])
+        return OutputName("declared", text, _entry(output, index, output_shapes(model.dae)[text], path), declared[text])
     owner, kind, point = _split(text)
     if kind == "temperature" and owner in saved_names(model)["temperature"]:
         return OutputName(kind, owner, _entry(output, index, (), path), "K")

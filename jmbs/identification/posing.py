@@ -19,7 +19,7 @@ from jmbs.identification.places import Place, place_of
 from jmbs.identification.prediction import FitProgram, Member, fitted_model
 from jmbs.identification.problem import Counts, Experiment, FitProblem, groups_of
 from jmbs.identification.problem_steps import with_steps
-from jmbs.identification.quantities import expression_of
+from jmbs.identification.quantities import expression_of, model_of
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import fixed_method
 from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study
@@ -45,7 +45,7 @@ def pose(study: Study) -> FitProblem:
         model, named, n = ready[recording.name], outputs[recording.name], most[recording.name]
         experiments.append(experiment_of(study, recording, model, named, unknowns, ties, n, noise))
     problem = FitProblem(study, models, unknowns, tuple(experiments), Counts(), noise, ties, derived)
-    _refuse_ties(problem)
+    _refuse_expressions(problem)
     _refuse_starts(problem)
     return with_steps(problem, unknowns.first)
 
@@ -82,7 +82,14 @@ def _refuse_sensors(study: Study) -> None:
             raise ModelError(f"sensors/{name}/delay", f"{sensor.delay:g}", "a finite number of zero or more, s")
 
 
-def _refuse_ties(problem: FitProblem) -> None:
+def _refuse_expressions(problem: FitProblem) -> None:
+    """Refuses what is of no model, and ties that are no numbers at the start."""
+    for section, expressions in (("ties", problem.ties), ("derived", problem.derived)):
+        for name, expression in expressions.items():
+            try:
+                model_of(problem, expression)
+            except ModelError as error:
+                raise ModelError(f"{section}/{name}", f"{error.path}: {error.found}", error.wanted) from None
     for path, expression in problem.ties.items():
         value, _ = expression_of(problem, problem.unknowns.first, expression)
         if not np.isfinite(value):
@@ -114,6 +121,9 @@ def recording_models(study: Study) -> dict[str, Model]:
     models = {}
     for recording in study.data:
         model = study.model if recording.model is None else recording.model
+        if both := recording.set.keys() & recording.inputs.keys():
+            found = f"recordings/{recording.name}/set/{min(both)}"
+            raise ModelError(found, "a constant beside an input of the recording", "one of both")
         try:
             models[recording.name] = model.with_parameters(recording.set) if recording.set else model
         except ModelError as error:
@@ -221,5 +231,7 @@ def _member(
     arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, np.nan, times, measured, weights, constants)]
     transforms = tuple(block.transform for block in unknowns.of(recording.name))
     start, step_, times_, measured_, weights_, constants_ = arrays
-    fixed, knots = {path: jnp.asarray(value, dtype) for path, value in recording.set.items()}, jnp.asarray(ORDER)
+    # What an input of another recording has made a table of has its value there.
+    held = {path: value for path, value in recording.set.items() if has_parameter(model, path)}
+    fixed, knots = {path: jnp.asarray(value, dtype) for path, value in held.items()}, jnp.asarray(ORDER)
     return Member(model, start, step_, knots, times_, measured_, weights_, constants_, transforms, fixed)

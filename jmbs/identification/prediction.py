@@ -27,6 +27,9 @@ ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
 FINER = 4
 """How many times closer than its samples a recording's motion may be looked at in one run."""
+ROOM = 16384
+"""For how many knots programs without derivatives have room at least: runs that are compared have shorter steps than
+the fit's, and another program for one of them takes longer to compile than all of them to run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +61,8 @@ class FitProgram:
     def shown_at(self, member: Member, local: Float[Array, " p"], times: np.ndarray) -> Float[Array, "c n"]:
         """The same at other times, s, `FINER` times as many as samples at most, and at the last of them again."""
         padded = np.pad(times, (0, FINER * len(member.times) - len(times)), mode="edge")
-        return prediction(self, member, local, jnp.asarray(padded, member.times.dtype))
+        program = dataclasses.replace(self, knots=max(self.knots, ROOM))
+        return prediction(program, member, local, jnp.asarray(padded, member.times.dtype))
 
     def taken(self, member: Member, local: Float[Array, " p"]) -> Float[Array, " c"]:
         """Degrees of freedom of each channel's samples that nuisance unknowns take: there are none."""

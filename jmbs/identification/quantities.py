@@ -93,10 +93,10 @@ def unit_in(problem: FitProblem, block: Unknown) -> str:
     return ""
 
 
-def study_model(problem: FitProblem, x: Float[Array, " p"]) -> tuple[Model, dict[str, Array]]:
-    """The study's model at coordinates, with what is tied, and all values by name; pure. Initial values that are
-    unknown per recording stay as they were."""
-    blocks, model = problem.unknowns.blocks, problem.study.model
+def model_at(problem: FitProblem, x: Float[Array, " p"], model: Model) -> tuple[Model, dict[str, Array]]:
+    """One of the study's models at coordinates, with what is tied, and all values by name; pure. Initial values that
+    are unknown per recording stay as they were."""
+    blocks = problem.unknowns.blocks
     values = values_of([block.transform for block in blocks], blocks, x)
     named = _named(problem, x)
     placed = {
@@ -119,26 +119,35 @@ def _named(problem: FitProblem, x: Float[Array, " p"]) -> dict[str, Array]:
 def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
     """The value of an expression at coordinates (p,), and its derivative by them.
 
-    Its paths are unknowns by name, or else what the study's model has where the unknowns and ties hold.
+    Its paths are unknowns by name, or else what `model_of` has where the unknowns and ties hold.
     """
-
-    blocks = problem.unknowns.blocks
+    blocks, model = problem.unknowns.blocks, model_of(problem, expression)
     alone = set(expression.names) <= {name for block in blocks for name in block.names}
 
     def value(coordinates: Float[Array, " p"]) -> Array:
         if alone:  # of unknowns only, and a model with other values takes a while to make
             named = by_name(blocks, values_of([block.transform for block in blocks], blocks, coordinates))
-            return value_of(expression, problem.study.model, named)
+            return value_of(expression, model, named)
         named = _named(problem, coordinates)
         if all(path in named for path in expression.names):
-            return value_of(expression, problem.study.model, named)
-        return value_of(expression, *study_model(problem, coordinates))
+            return value_of(expression, model, named)
+        return value_of(expression, *model_at(problem, coordinates, model))
 
     at = jnp.asarray(x, problem.study.model.dtype)
     if not at.size:
         return float(value(at)), np.zeros(0)
     found, gradient = jax.value_and_grad(value)(at)
     return float(found), np.asarray(gradient, float)
+
+
+def model_of(problem: FitProblem, expression: Expression) -> Model:
+    """The first model of the study that has all paths of an expression which are not unknowns. Raises `ModelError`."""
+    known = {*_sensor_values(problem), *(name for block in problem.unknowns.blocks for name in block.names)}
+    asked = [path for path in expression.names if path not in known]
+    for model in models_of(problem.study):
+        if all(has_parameter(model, path) for path in asked):
+            return model
+    raise ModelError(", ".join(asked), "paths that no model of the study has together", "paths of one, or unknowns")
 
 
 def _sensor_values(problem: FitProblem) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmbs.errors import ModelError
+from jmbs.identification.output_names import parse_index
 from jmbs.identification.study import Input, Recording, Study, real_numbers, table_times
 from jmbs.identification.unknowns import Unknowns
 from jmbs.library.mechanics import TableSpec
@@ -20,10 +21,14 @@ EDGE = 1e-9
 
 
 def with_recording_inputs(study: Study, recording: Recording, model: Model, unknowns: Unknowns) -> Model:
-    """The model with the recording's inputs as tables, and with guesses where unknown initial values need them."""
+    """The model with the recording's inputs as tables, and with guesses where unknown initial values need them.
+
+    What other recordings have as inputs is a table here too, so that all share a program, unless it is unknown or tied.
+    """
     inputs = {path: _table(model, recording, path, value) for path, value in recording.inputs.items()}
     ports = {path for recording in study.data for path in recording.inputs}
-    for path in ports - set(inputs):
+    sought = {parse_index(path)[0] for path in (*study.ties, *(block.path for block in unknowns.blocks))}
+    for path in ports - set(inputs) - sought:
         constant = _constant(model, path)
         if constant is not None:
             inputs[path] = np.array([model.settings.t0, AWAY]), np.stack([constant, constant])

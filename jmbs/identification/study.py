@@ -170,7 +170,8 @@ class Estimator:
     **Arguments:**
 
     - `method`: `shooting`, `multiple_shooting`, `gradient_descent` or `inverse_dynamics`.
-    - `horizon`: `growing`, from a short start of each recording to its whole length, or `full`.
+    - `horizon`: `growing`, from a short start of each recording to its whole length, without stages over which the
+      model follows the recordings already, or `full`.
     - `loss`: `squares`, `huber` or `cauchy`, the last two with `scale` in standard deviations.
     - `max_iterations` (of gradient descent: passes over the data), and `tolerance`, relative, of the cost and of the
       unknowns.

@@ -108,6 +108,65 @@ def test_wrong_studies_are_refused_before_anything_runs(changes, message):
         posed(**changes)
 
 
+def loaded(**more):
+    """A study of which one recording has a model of its own, with a payload on the bob."""
+    given, load = study(), mechanism()
+    load.add_body("pay", 0.5, [0.001, 0.001, 0.001])
+    load.add_joint("grip", "fixed", "bob", "pay")
+    free, driven = given.data
+    data = (free, dataclasses.replace(driven, model=jmbs.compile(load)))
+    return dataclasses.replace(given, data=data, parameters={"bob/mass": Parameter(2.0)}, **more)
+
+
+def test_values_may_follow_from_a_model_that_one_recording_has():
+    ties, derived = {"pay/mass": "0.5 * bob/mass + 0.1"}, {"whole": "bob/mass + pay/mass", "part": "pay/inertia[0,0]"}
+    problem = pose(loaded(ties=ties, derived=derived))
+    x = problem.unknowns.first
+    value, slope = expression_of(problem, x, problem.derived["whole"])
+    assert value == pytest.approx(2.0 + 1.1)
+    np.testing.assert_allclose(slope, [2.0 + 1.0])  # by the logarithm of the mass
+    assert expression_of(problem, x, problem.derived["part"])[0] == pytest.approx(0.001)
+
+
+def test_values_of_no_single_model_are_refused_before_anything_runs():
+    given = loaded(derived={"both": "pay/mass / hook/mass"})
+    other = mechanism()
+    other.add_body("hook", 0.2, [0.001, 0.001, 0.001])
+    other.add_joint("eye", "fixed", "bob", "hook")
+    free, driven = given.data
+    data = (dataclasses.replace(free, model=jmbs.compile(other)), driven)
+    with pytest.raises(ModelError, match="derived/both: found pay/mass, hook/mass: paths that no model"):
+        pose(dataclasses.replace(given, data=data))
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_constant_stays_one_beside_a_recording_whose_input_it_is(unknown):
+    """Also where it holds in its recording alone, and where it is unknown or tied."""
+    given = study()
+    free, driven = given.data
+    held = {} if unknown else {"hinge/actuation": [0.7]}
+    free = dataclasses.replace(free, inputs={}, set=held)
+    more = {"hinge/actuation": Parameter(0.7)} if unknown else {}
+    problem = pose(dataclasses.replace(given, data=(free, driven), parameters=given.parameters | more))
+    shown = problem.shown(problem.experiments[0], problem.local(problem.experiments[0], problem.unknowns.first))
+    constant = dataclasses.replace(free, inputs={"hinge/actuation": 0.7}, set={})
+    other = pose(dataclasses.replace(given, data=(constant, driven)))
+    expected = other.shown(other.experiments[0], other.local(other.experiments[0], other.unknowns.first))
+    np.testing.assert_allclose(shown, expected, atol=1e-9)
+    if unknown:
+        jacobian = problem.evaluate(problem.unknowns.first, problem.ends())[1]
+        names = [name for block in problem.unknowns.blocks for name in block.names]
+        assert np.linalg.norm(jacobian[:, names.index("hinge/actuation")]) > 1
+
+
+def test_a_constant_beside_an_input_of_the_same_recording_is_refused():
+    given = study()
+    free, driven = given.data
+    data = (free, dataclasses.replace(driven, set={"hinge/actuation": [0.7]}))
+    with pytest.raises(ModelError, match="recordings/driven/set/hinge/actuation: found a constant beside an input"):
+        pose(dataclasses.replace(given, data=data))
+
+
 def test_known_values_of_sensors_stand_in_expressions():
     problem = posed(derived={"a": "sensors/q/gain + sensors/q/noise"})
     assert expression_of(problem, problem.unknowns.first, problem.derived["a"])[0] == pytest.approx(1.002)

@@ -91,6 +91,7 @@ def test_order_of_recordings_does_not_matter():
 def test_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
     """Also from the last iteration of a stage, of which nothing is left to do."""
     given, stages = study(noise="estimate"), []
+    given = dataclasses.replace(given, parameters=given.parameters | {"bob/mass": Parameter(0.4)})
     whole = fit_study(given, progress=lambda at: stages.append(at.stage))
     ends = [i + 1 for i, (a, b) in enumerate(itertools.pairwise(stages)) if a != b]
     file = tmp_path / "checkpoint.npz"

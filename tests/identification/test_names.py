@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gas_spring import gas_spring
 
 import jmbs
 from jmbs.errors import ModelError
@@ -63,6 +64,21 @@ def test_outputs_have_kind_and_unit(model, output, kind, unit, index):
 def test_outputs_that_are_none(model, output, message):
     with pytest.raises(ModelError, match=f"sensors/x/output: .*{message}"):
         parse_output(model, output, "sensors/x/output")
+
+
+def test_declared_outputs_have_the_indices_of_their_shapes():
+    model = gas_spring().compile()
+    found = [parse_output(model, f"chamber/{name}") for name in ("pressure", "both[0]", "both[1]")]
+    assert [(one.kind, one.unit, one.index) for one in found] == [
+        *(("declared", "Pa", ()), ("declared", "1", (0,)), ("declared", "1", (1,)))
+    ]
+    for output, message in (
+        ("both", "an index, such as"),
+        ("both[2]", "within shape"),
+        ("pressure[0]", "within shape"),
+    ):
+        with pytest.raises(ModelError, match=f"sensors/x/output: .*{message}"):
+            parse_output(model, f"chamber/{output}", "sensors/x/output")
 
 
 def test_every_known_parameter_is_found_with_its_shape(model):
