@@ -12,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jmbs.arrays import is_traced
 from jmbs.ephs import ConstantEffort, ConstantFlow, NestedFlow, TableEffort, TableFlow
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import (
     MotionDrive,
     NamedParameter,
+    SplineMotion,
     TableSpec,
     inside,
     motion_drive,
@@ -36,9 +38,10 @@ PARTS = ("force", "torque", "velocity", "angular_velocity")
 
 
 class FunctionInput(eqx.Module):
-    """A drive from a user's function `(t, view)`; see `MotionView`. `path`: of its port, for messages."""
+    """A drive from a user's function `(t, view)`, which may be a module with arrays; see `MotionView`. `path`: of its
+    port, for messages."""
 
-    function: Callable = eqx.field(static=True)
+    function: Callable
     size: int = eqx.field(static=True)
     path: str = eqx.field(static=True)
 
@@ -48,9 +51,10 @@ class FunctionInput(eqx.Module):
 
 
 class EffortInput(eqx.Module):
-    """A prescribed effort from a user's differentiable function of time; `path`: of its port, for messages."""
+    """A prescribed effort from a user's differentiable function of time, which may be a module with arrays; `path`: of
+    its port, for messages."""
 
-    function: Callable = eqx.field(static=True)
+    function: Callable
     size: int = eqx.field(static=True)
     path: str = eqx.field(static=True)
 
@@ -142,13 +146,35 @@ def _motion(model: Model, path: str, value: Any, size: int) -> Any:
     if callable(value):
         require_motion(f"inputs/{path}", value, size)
         return motion_drive(value, size)
-    if isinstance(value, tuple) and len(value) == 2:
-        value = TableSpec(*value, path=f"inputs/{path}")
-    if isinstance(value, TableSpec):
-        value.require_columns(f"inputs/{path}", size)
+    if isinstance(value, TableSpec) or (isinstance(value, tuple) and len(value) == 2):
+        times, values = _table(path, value, size)
+        if is_traced(times):
+            raise ModelError(f"inputs/{path}", "times that are traced", "known times; the values may be traced")
+        drive = MotionDrive(SplineMotion.through(times, values), size)
     else:
-        value = per_coordinate(f"inputs/{path}", value, size)
-    return jax.tree.map(lambda x: jnp.asarray(x, model.dtype), motion_drive(value, size))
+        drive = motion_drive(per_coordinate(f"inputs/{path}", value, size), size)
+    return jax.tree.map(lambda x: jnp.asarray(x, model.dtype), drive)
+
+
+def _table(path: str, given: Any, size: int) -> tuple[Any, Any]:
+    """Times (n,) and values (n, size) of a table, checked as far as they are known. Raises `ModelError`."""
+    where = f"inputs/{path}"
+    if isinstance(given, TableSpec):
+        given.require_columns(where, size)
+        return given.times, given.values
+    times, values = (real_array(where, part, "numbers") if is_traced(part) else part for part in given)
+    # What is traced has a shape at least.
+    rows: Any = np.arange(np.size(times), dtype=float).reshape(np.shape(times)) if is_traced(times) else times
+    zeros: Any = np.zeros(np.shape(values)) if is_traced(values) else values
+    known = TableSpec(rows, zeros, path=where)
+    known.require_columns(where, size)
+    found = values.reshape(len(known.times), size) if is_traced(values) else known.values
+    return times if is_traced(times) else known.times, found
+
+
+def _tree_of(function: Callable) -> Callable:
+    """A function as a tree: one without arrays of its own is part of the program."""
+    return jax.tree_util.Partial(function) if jax.tree.leaves(function) == [function] else function
 
 
 def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
@@ -160,16 +186,12 @@ def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:
         return named(value, model.layout.parts)
     if callable(value):
         require_arguments(f"inputs/{path}", value, "t" if prescribes else "t, view")
+        function = _tree_of(value)
         if prescribes:
-            return EffortInput(value, size, path)
-        return NamedFlow(FunctionInput(value, size, path), model.layout.parts)
-    if isinstance(value, TableSpec):
-        value = (value.times, value.values)
-    if isinstance(value, tuple) and len(value) == 2:
-        times, values = (jnp.asarray(v, model.dtype) for v in value)
-        values = values[:, None] if values.ndim == 1 else values
-        if values.shape != (times.shape[0], size):
-            raise ModelError(f"inputs/{path}", f"values of shape {values.shape}", f"shape ({times.shape[0]}, {size})")
+            return EffortInput(function, size, path)
+        return NamedFlow(FunctionInput(function, size, path), model.layout.parts)
+    if isinstance(value, TableSpec) or (isinstance(value, tuple) and len(value) == 2):
+        times, values = (jnp.asarray(v, model.dtype) for v in _table(path, value, size))
         return TableEffort(times, values) if prescribes else TableFlow(times, values)
     try:
         array = jnp.asarray(value, model.dtype)

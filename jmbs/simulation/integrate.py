@@ -35,6 +35,7 @@ from jmbs.simulation.status import Status, is_successful, message
 from jmbs.simulation.stiffness import NEAR, fastest_rate, stability_limit
 from jmbs.simulation.trajectory import Labels, Trajectory
 from jmbs.simulation.until import Roots
+from jmbs.simulation.user_functions import looked_at
 from jmbs.solvers import (
     AdaptiveSteps,
     FixedSteps,
@@ -127,7 +128,8 @@ def simulate(
         audit=audit,
         until=until,
     )
-    traced = _under_transformation((model, state, inputs, t0, t1, ts, dt, until, after))
+    looked = looked_at((model, inputs, until))
+    traced = is_traced((model, state, inputs, t0, t1, ts, dt, until, after, looked, jnp.zeros(())))
     assembled = state is None
     if state is None:
         start = given.settings.t0 if t0 is None else t0
@@ -140,7 +142,8 @@ def simulate(
     if after is not None:
         values = dataclasses.replace(values, before=ending_of(after, given, program))
     if traced:
-        trajectory = _as_fused_call(given, state, program, values)
+        # Functions that look at what is traced are no arguments of a program.
+        trajectory = (whole if is_traced(looked) else _as_one_program)(given, state, program, values)
     elif not isinstance(program.adjoint, str):
         trajectory = _whole_jit(given, state, program, values)
     else:
@@ -194,11 +197,13 @@ def _unfinished(
     return dataclasses.replace(trajectory, status=Status.interrupted, labels=labels)
 
 
-def _as_fused_call(model: Model, state: State, program: Program, values: Values) -> Trajectory:
-    """A run as one function, which is one kernel on a CUDA device."""
-    if not fuses() or not isinstance(program.adjoint, str):
-        return whole(model, state, program, values)
-    return fused(whole, model, state, program, values)
+def _as_one_program(model: Model, state: State, program: Program, values: Values) -> Trajectory:
+    """A run under a transformation as one function: one kernel on a CUDA device, and one program where nobody compiles
+    the caller, whose operations JAX would take one by one."""
+    if fuses() and isinstance(program.adjoint, str):
+        return fused(whole, model, state, program, values)
+    compiled = is_traced(jnp.zeros(()))
+    return (whole if compiled else _whole_jit)(model, state, program, values)
 
 
 def whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:
@@ -321,10 +326,3 @@ def steps_of(
 def _raise_failure(trajectory: Trajectory) -> None:
     if trajectory.ts.ndim == 1 and not bool(is_successful(trajectory.status)):
         raise SimulationError(f"t = {float(trajectory.failure_time):g} s: {message(trajectory.status)}")
-
-
-def _under_transformation(given) -> bool:
-    """Whether JAX is tracing what is given, or what functions among it look at, or the caller as a whole."""
-    cells = [getattr(leaf, "__closure__", None) or () for leaf in jax.tree.leaves(given)]
-    looked_at = [cell.cell_contents for closure in cells for cell in closure]
-    return is_traced((given, looked_at, jnp.zeros(())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -163,9 +163,8 @@ def _storages(dae: ReferenceDAE) -> dict:
     number = {path: i for i, path in enumerate(dae.plan.storages)}
     for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
         if batch.role is Role.STORAGE:
-            thermal = _is_thermal(batch)
-            kind = "thermal" if thermal else "kinetic" if hasattr(comp, "state_from_effort") else "potential"
-            numbers[kind] += [number[path] for path in batch.paths]
+            kind = _kind(batch, comp)
+            numbers[kind if kind in numbers else "potential"] += [number[path] for path in batch.paths]
             if not getattr(comp, "stores_nothing", False):
                 stored |= {path: np.array(number[path]) for path in batch.paths}
     return {kind: np.array(some, int) for kind, some in numbers.items()} | {"stored": Places.of(stored)}
@@ -175,18 +174,15 @@ KINDS = {VOLUME: "fluid", "charge": "electric", "flux_linkage": "magnetic"}
 """Quantities whose storages hold more than mechanical energy, and what they hold."""
 
 
-def _is_thermal(batch: Batch) -> bool:
-    """Whether a storage exchanges heat alone; what can give work back, as a gas can, counts as potential."""
-    return all(port.quantity == ENTROPY for port in batch.ports if port.efforts is not None)
-
-
 def storage_kinds(dae: ReferenceDAE) -> tuple[tuple[str, str], ...]:
     """Path and kind of every storage: thermal, fluid, electric, magnetic, kinetic or potential."""
-    kinds = []
-    for batch, comp in zip(dae.plan.batches, dae.components, strict=True):
-        if batch.role is Role.STORAGE:
-            mechanical = "kinetic" if hasattr(comp, "state_from_effort") else "potential"
-            kind = next((KINDS[p.quantity] for p in batch.ports if p.quantity in KINDS), mechanical)
-            kind = "thermal" if _is_thermal(batch) else kind
-            kinds += [(path, kind) for path in batch.paths]
-    return tuple(kinds)
+    storages = [(b, c) for b, c in zip(dae.plan.batches, dae.components, strict=True) if b.role is Role.STORAGE]
+    return tuple((path, _kind(batch, comp)) for batch, comp in storages for path in batch.paths)
+
+
+def _kind(batch: Batch, comp: Any) -> str:
+    """Of a storage. It is thermal if it exchanges heat alone; what can give work back, as a gas can, is not."""
+    if all(port.quantity == ENTROPY for port in batch.ports if port.efforts is not None):
+        return "thermal"
+    mechanical = "kinetic" if hasattr(comp, "state_from_effort") else "potential"
+    return next((KINDS[p.quantity] for p in batch.ports if p.quantity in KINDS), mechanical)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,34 @@ from jaxtyping import Array
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import show
+
+
+def looked_at(given: Any) -> list[Any]:
+    """Leaves that functions among those of a tree look at: of what they have closed over, were given beforehand or
+    belong to, and of what functions among these look at in turn."""
+    found: list[Any] = []
+    todo, known = _leaves(given), set[int]()
+    while todo:
+        leaf = todo.pop()
+        if id(leaf) not in known and (callable(leaf) or hasattr(leaf, "flow")) and not isinstance(leaf, type):
+            known.add(id(leaf))
+            leaves = [of for part in _parts(leaf) for of in _leaves(part)]
+            found += leaves
+            todo += leaves
+    return found
+
+
+def _parts(function: Any) -> list[Any]:
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if cell != types.CellType()]
+    names = ("func", "args", "keywords", "__self__", "__wrapped__", "__dict__")
+    return [*cells, *(getattr(function, name, None) for name in names)]
+
+
+def _leaves(tree: Any) -> list[Any]:
+    try:
+        return jax.tree.leaves(tree)
+    except (TypeError, ValueError):  # of a mapping whose keys have no order: JAX looks into none such
+        return []
 
 
 def require_arguments(path: str, function: Callable, names: str) -> None:

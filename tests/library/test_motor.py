@@ -63,6 +63,8 @@ def test_a_step_of_voltage_against_the_closed_form():
     np.testing.assert_allclose(sol.states["shaft"][:, 0], speed, rtol=0, atol=1e-9)
     supplied = v * INERTIA / K * speed  # torque k i speeds the rotor up, so the charge is inertia speed / k
     np.testing.assert_allclose(sol.supplied, supplied, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sol.kinetic, INERTIA * speed**2 / 2, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(sol.potential, L * current**2 / 2, rtol=0, atol=1e-9)
     lost = supplied - INERTIA * speed**2 / 2 - L * current**2 / 2
     np.testing.assert_allclose(sol.dissipated, lost, rtol=0, atol=1e-9)
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jmbs.arrays import is_traced
 from jmbs.ephs import Closure, Interface, power_port
 from jmbs.errors import ModelError
 from jmbs.library.mechanics.body import relative_momentum
@@ -89,11 +90,21 @@ class SplineMotion(eqx.Module):
 
     @classmethod
     def through(cls, times: Any, values: Any) -> SplineMotion:
-        """The spline through values `(n, k)` at times `(n,)`, whose ends are not knots (a parabola through three)."""
+        """The spline through values `(n, k)` at times `(n,)`, whose ends are not knots (a parabola through three).
+
+        Values may be traced: the spline is linear in them, by a matrix `(n, n)`."""
         from scipy.interpolate import CubicSpline  # here: it takes half as long to import as all of jmbs
 
-        spline = CubicSpline(np.asarray(times), np.asarray(values), bc_type="not-a-knot")
-        return cls(jnp.asarray(spline.x), jnp.asarray(spline.c))
+        if not is_traced(values):
+            spline = CubicSpline(np.asarray(times), np.asarray(values), bc_type="not-a-knot")
+            return cls(jnp.asarray(spline.x), jnp.asarray(spline.c))
+        times = np.asarray(times)
+        slopes = CubicSpline(times, np.eye(len(times)), bc_type="not-a-knot")(times, 1).astype(values.dtype) @ values
+        step = np.diff(times)[:, None].astype(values.dtype)
+        mean = jnp.diff(values, axis=0) / step
+        bend = (slopes[:-1] + slopes[1:] - 2 * mean) / step
+        powers = [bend / step, (mean - slopes[:-1]) / step - bend, slopes[:-1], values[:-1]]
+        return cls(jnp.asarray(times, values.dtype), jnp.stack(powers))
 
 
 def motion_drive(value: Any, size: int) -> MotionDrive:
