@@ -24,8 +24,8 @@ def fitted(case: str, out: Path) -> dict[str, Any]:
     fit = jmbs.fit(HERE / case / "study.yaml")
     print(fit.summary())
     (out / "figures").mkdir(exist_ok=True)
-    fit.plot_trajectories().savefig(out / "figures" / f"{case}.png", dpi=110)
-    fit.plot_residuals().savefig(out / "figures" / f"{case}_residuals.png", dpi=110)
+    fit.plot_trajectories().savefig(out / "figures" / f"{case}.png", dpi=95)
+    fit.plot_residuals().savefig(out / "figures" / f"{case}_residuals.png", dpi=95)
     found = {}
     for name, true in TRUTH[case].items():
         entry = fit.parameters[name]

@@ -17,7 +17,7 @@ from jmbs.identification.estimation import (
     EARLY_ITERATIONS,
     EARLY_TOLERANCE,
     after_stage,
-    begun,
+    at_first_stage,
     beliefs_of,
     horizons_of,
     limits_of,
@@ -45,7 +45,7 @@ def first_stages(problem: FitProblem, positions: tuple[Position, ...], seen: See
     """
     estimator = problem.study.estimator
     stages = stages_of(estimator)
-    at = [begun(problem, stages, position) for position in positions]
+    at = [at_first_stage(problem, stages, position) for position in positions]
     last = limits_of(problem)
     limits = dataclasses.replace(last, tolerance=EARLY_TOLERANCE, most=EARLY_ITERATIONS)
     for number, stage in enumerate(stages[:-1]):

@@ -10,7 +10,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.estimation import estimate, limits_of, rows_of
 from jmbs.identification.held_out import held_out_local
-from jmbs.identification.least_squares import Iterate, is_invisible, minimise
+from jmbs.identification.least_squares import Iterate, minimise, visible_directions
 from jmbs.identification.position import Position
 from jmbs.identification.problem import Experiment, FitProblem
 from jmbs.identification.study import Study
@@ -33,18 +33,18 @@ def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[E
     """Each training recording with what its sensors show by a fit of the others, from the estimate `x` (p,) on.
 
     Its own unknowns are those of a held-out recording. Where the others do not show all of the rest, they are fitted
-    from the study's start, as they would be alone: the estimate knows of the recording that is left out. Nothing is
-    compiled anew.
+    from the study's first start: the estimate knows of the recording that is left out. A fit that does not converge
+    predicts nothing, and its recording is not given. Nothing is compiled anew.
     """
     for experiment in problem.training:
         others, kept, left_out = without(problem, experiment)
         rows = rows_of(others, 1.0, pull=False)[0]
-        if np.any(is_invisible(np.linalg.svd(rows(x[kept])[1], compute_uv=False))):
-            start = Position(0, Iterate(problem.unknowns.first[kept]))
-            found = estimate(others, start, lambda *_: None).iterate
+        if len(visible_directions(rows(x[kept])[1])[1]) < len(kept):
+            found = estimate(others, Position(0, Iterate(others.unknowns.first)), lambda *_: None).iterate
         else:
             found = minimise(rows, Iterate(x[kept]), limits_of(others), lambda _: None)
-        yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
+        if found.stopped == "converged":
+            yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
 
 
 def without(problem: FitProblem, experiment: Experiment) -> tuple[FitProblem, np.ndarray, Experiment]:

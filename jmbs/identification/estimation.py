@@ -22,8 +22,8 @@ from jmbs.identification.unknowns import bounds_of, longest_of
 
 EARLY_ITERATIONS = 8
 EARLY_TOLERANCE = 1e-3
-USUAL_EVALUATIONS, MORE_EVALUATIONS = 5, 3
-"""Of studies like those in the tests, and for each stage beside: only for what a fit is expected to take."""
+USUAL_EVALUATIONS = 6
+"""Of a stage, of studies like those in the tests: only for what a fit is expected to take."""
 GAPS = (0.1, 1.0, 10.0, 1e3, 1e5)
 """What gaps between windows count in the stages of multiple shooting, beside what samples say of a window's start."""
 GAPS_TOLERANCE = 1e-9
@@ -31,8 +31,8 @@ GAPS_TOLERANCE = 1e-9
 METHODS = ("shooting", "multiple_shooting", "gradient_descent", "inverse_dynamics")
 LOSSES = ("squares", "huber", "cauchy")
 PULL = 1.0
-"""While the horizon grows: how strongly coordinates, of order one, are held near the start: a weight that is small
-beside any sample, and keeps what is not yet seen where it was."""
+"""In stages before the last: how strongly coordinates, of order one, are held near the start. One that is off by one
+counts as one sample that is off by its noise, which keeps what is not yet seen where it was."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,9 @@ def evaluations_expected(estimator: Estimator) -> int:
     """How many residuals with Jacobian, or passes along gradients, a fit will about take."""
     if estimator.method == "gradient_descent":
         return estimator.max_iterations * estimator.starts
-    return (USUAL_EVALUATIONS + MORE_EVALUATIONS * len(stages_of(estimator))) * estimator.starts
+    stages = stages_of(estimator)
+    taken = len(stages) if stages[0].gaps is not None else (len(stages) + 1) // 2  # of a growing horizon, about half
+    return USUAL_EVALUATIONS * taken * estimator.starts
 
 
 def estimate(
@@ -96,7 +98,7 @@ def estimate(
         return descend(problem, position, seen)
     bounds = bounds_of(problem.unknowns.blocks)
     p, windows = len(problem.unknowns.first), None
-    position = begun(problem, stages, position)
+    position = at_first_stage(problem, stages, position)
     while True:
         stage, last = stages[position.stage], position.stage == len(stages) - 1
         if stage.gaps is None:
@@ -134,7 +136,7 @@ def estimate(
         position = after_stage(problem, stages, position)
 
 
-def begun(problem: FitProblem, stages: tuple[Stage, ...], position: Position) -> Position:
+def at_first_stage(problem: FitProblem, stages: tuple[Stage, ...], position: Position) -> Position:
     """The position at the first stage that it has to take, where it has not evaluated anything."""
     if position.stage or position.iterate.evaluations:
         return position

@@ -14,16 +14,14 @@ NEAR = 0.2
 
 
 def next_part(problem: FitProblem, x: np.ndarray, least: int) -> int:
-    """Which of `PARTS` comes next: the longest over which the model at `x` (p,) follows every recording, and at least
-    the one of number `least`; a run of each recording."""
-    part = len(PARTS) - 1
+    """Which of `PARTS` comes next, number `least` or a longer one: the longest over which the model at `x` (p,) follows
+    every recording. Each is run for it, until none of the longer parts is left."""
+    longer = list(range(least + 1, len(PARTS)))
     for e in problem.training:
-        if part <= least:
-            return least
-        shown = problem.shown(e, problem.local(e, x))
-        while part > least and not _follows(e, shown, e.end_of(PARTS[part])):
-            part -= 1
-    return max(part, least)
+        if longer:
+            shown = problem.shown(e, problem.local(e, x))
+            longer = [part for part in longer if _follows(e, shown, e.end_of(PARTS[part]))]
+    return max(longer, default=least)
 
 
 def _follows(experiment: Experiment, shown: np.ndarray, end: float) -> bool:

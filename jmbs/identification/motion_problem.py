@@ -35,9 +35,10 @@ def driven(recording: Recording, model: Model, outputs: Mapping[str, OutputName]
     inputs = dict(recording.inputs)
     for name, output in outputs.items():
         port = f"{output.owner}/actuation"
-        if output.kind == "actuation" and port in recording.inputs:
-            found, wanted = f"what sensor {name} measures", "an input or a measured torque of a joint"
-            raise ModelError(f"recordings/{recording.name}/inputs/{port}", found, wanted)
+        for section, given in (("inputs", recording.inputs), ("set", recording.set)):
+            if output.kind == "actuation" and port in given:
+                found, wanted = f"what sensor {name} measures", "an input or a measured torque of a joint"
+                raise ModelError(f"recordings/{recording.name}/{section}/{port}", found, wanted)
         if output.kind == "actuation" and port in model.dae.drives:
             inputs[port] = 0.0
     return dataclasses.replace(recording, inputs=inputs)

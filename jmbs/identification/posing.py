@@ -22,7 +22,7 @@ from jmbs.identification.problem_steps import with_steps
 from jmbs.identification.quantities import expression_of, model_of
 from jmbs.identification.recording_inputs import with_recording_inputs
 from jmbs.identification.steps import fixed_method
-from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study
+from jmbs.identification.study import SENSOR_KEYS, Parameter, Recording, Study, models_of
 from jmbs.identification.ties import expressions_of
 from jmbs.identification.unknowns import Unknown, UnknownBlock, Unknowns, unknowns_of
 from jmbs.library.mechanics import is_number, nearest, show
@@ -83,15 +83,22 @@ def _refuse_sensors(study: Study) -> None:
 
 
 def _refuse_expressions(problem: FitProblem) -> None:
-    """Refuses what is of no model, and ties that are no numbers at the start."""
+    """Refuses what is of no model, ties of which a model has one side only, and ties that are no numbers at the
+    start."""
+    unknown = {name for block in problem.unknowns.blocks for name in block.names}
     for section, expressions in (("ties", problem.ties), ("derived", problem.derived)):
-        for name, expression in expressions.items():
+        for name in expressions:
             try:
-                model_of(problem, expression)
+                model_of(problem, name)
             except ModelError as error:
-                raise ModelError(f"{section}/{name}", f"{error.path}: {error.found}", error.wanted) from None
+                raise ModelError(f"{section}/{error.path}", error.found, error.wanted) from None
     for path, expression in problem.ties.items():
-        value, _ = expression_of(problem, problem.unknowns.first, expression)
+        for model in (m for m in models_of(problem.study) if has_parameter(m, path)):
+            for name in expression.names:
+                if not (name in unknown or name.startswith("sensors/") or has_parameter(model, name)):
+                    found = f"{name}, which a model that has {path} has not"
+                    raise ModelError(f"ties/{path}", found, "unknowns, or paths of the same model")
+        value, _ = expression_of(problem, problem.unknowns.first, path)
         if not np.isfinite(value):
             raise ModelError(f"ties/{path}", f"{value:g} at the start", "a finite number")
 
@@ -122,8 +129,8 @@ def recording_models(study: Study) -> dict[str, Model]:
     for recording in study.data:
         model = study.model if recording.model is None else recording.model
         if both := recording.set.keys() & recording.inputs.keys():
-            found = f"recordings/{recording.name}/set/{min(both)}"
-            raise ModelError(found, "a constant beside an input of the recording", "one of both")
+            where = f"recordings/{recording.name}/set/{min(both)}"
+            raise ModelError(where, "a constant beside an input of the recording", "one of both")
         try:
             models[recording.name] = model.with_parameters(recording.set) if recording.set else model
         except ModelError as error:
@@ -231,7 +238,7 @@ def _member(
     arrays = [jnp.asarray(a, dtype) for a in (model.settings.t0, np.nan, times, measured, weights, constants)]
     transforms = tuple(block.transform for block in unknowns.of(recording.name))
     start, step_, times_, measured_, weights_, constants_ = arrays
-    # What an input of another recording has made a table of has its value there.
+    # Beside a recording that has an input there, such a value stands in a table of the model.
     held = {path: value for path, value in recording.set.items() if has_parameter(model, path)}
     fixed, knots = {path: jnp.asarray(value, dtype) for path, value in held.items()}, jnp.asarray(ORDER)
     return Member(model, start, step_, knots, times_, measured_, weights_, constants_, transforms, fixed)

@@ -17,6 +17,7 @@ from jmbs.identification.interpolation import ORDER, REACH, at_times
 from jmbs.identification.output_names import OutputName, parse_index
 from jmbs.identification.outputs import needs_audit, needs_rates, signal
 from jmbs.identification.places import Place, place_of, with_places
+from jmbs.identification.steps import capacity_of
 from jmbs.identification.study import SENSOR_KEYS
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock, by_name, values_of
@@ -27,9 +28,6 @@ ONE_STEP = 1e12
 """A step, s, so long that there is one from each knot to the next."""
 FINER = 4
 """How many times closer than its samples a recording's motion may be looked at in one run."""
-ROOM = 16384
-"""For how many knots programs without derivatives have room at least: runs that are compared have shorter steps than
-the fit's, and another program for one of them takes longer to compile than all of them to run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +59,9 @@ class FitProgram:
     def shown_at(self, member: Member, local: Float[Array, " p"], times: np.ndarray) -> Float[Array, "c n"]:
         """The same at other times, s, `FINER` times as many as samples at most, and at the last of them again."""
         padded = np.pad(times, (0, FINER * len(member.times) - len(times)), mode="edge")
-        program = dataclasses.replace(self, knots=max(self.knots, ROOM))
+        # Runs that are compared have steps half as long as the fit's: for them alone no program is compiled.
+        knots = 2 * max(self.knots, capacity_of((int(member.knots) + 1) // 2))
+        program = dataclasses.replace(self, knots=knots)
         return prediction(program, member, local, jnp.asarray(padded, member.times.dtype))
 
     def taken(self, member: Member, local: Float[Array, " p"]) -> Float[Array, " c"]:

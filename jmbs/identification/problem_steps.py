@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
@@ -12,11 +11,7 @@ import numpy as np
 from jmbs.errors import ModelError
 from jmbs.identification.interpolation import ORDER
 from jmbs.identification.problem import Experiment, FitProblem, groups_of
-from jmbs.identification.steps import chosen_step, shortest_of
-
-CAPACITY = 4096
-"""For how many knots programs of fits have room at least. Those that are not wanted cost no steps; shorter steps or
-other recordings find the program compiled."""
+from jmbs.identification.steps import capacity_of, chosen_step, shortest_of
 
 SAME_STEP = 1e-6
 """Steps that differ by no more than this part are the same: they are rounded to the model's precision."""
@@ -56,7 +51,7 @@ def has_shorter_steps(problem: FitProblem, steps: Mapping[str, float], training:
 
 def shows_of(problem: FitProblem, experiment: Experiment, local: np.ndarray) -> Callable[[float], np.ndarray]:
     """What the sensors of a recording show (c, n) at its local unknowns, by the step, s."""
-    return lambda step: problem.shown(stepped(experiment, step), local)
+    return lambda step: problem.shown(stepped(experiment, step)._replace(program=experiment.program), local)
 
 
 def of_steps(problem: FitProblem, steps: Mapping[str, float]) -> FitProblem:
@@ -77,11 +72,6 @@ def stepped(experiment: Experiment, step: float, most: int = 0) -> Experiment:
     knots = max(capacity_of(max(own, most)), experiment.run.knots)
     program = dataclasses.replace(experiment.run, knots=knots)
     return experiment._replace(program=program, member=dataclasses.replace(before, **arrays))
-
-
-def capacity_of(knots: int) -> int:
-    """For how many knots a program has room that is wanted for so many."""
-    return next(CAPACITY * 4**i for i in itertools.count() if CAPACITY * 4**i >= knots)
 
 
 def knots_of(experiment: Experiment, step: float) -> int:

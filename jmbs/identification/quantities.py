@@ -30,9 +30,8 @@ def quantity_at(problem: FitProblem, name: str, x: np.ndarray) -> tuple[float, n
 
     Raises `ModelError` for a name that is none of these.
     """
-    expression = {**problem.ties, **problem.derived}.get(name)
-    if expression is not None:
-        return expression_of(problem, x, expression)
+    if name in _expressions(problem):
+        return expression_of(problem, x, name)
     start = 0
     for block, piece in zip(problem.unknowns.blocks, parts(problem.unknowns.blocks, x), strict=True):
         if name in block.names:
@@ -116,38 +115,40 @@ def _named(problem: FitProblem, x: Float[Array, " p"]) -> dict[str, Array]:
     return _sensor_values(problem) | by_name(blocks, values)
 
 
-def expression_of(problem: FitProblem, x: np.ndarray, expression: Expression) -> tuple[float, np.ndarray]:
-    """The value of an expression at coordinates (p,), and its derivative by them.
-
-    Its paths are unknowns by name, or else what `model_of` has where the unknowns and ties hold.
-    """
-    blocks, model = problem.unknowns.blocks, model_of(problem, expression)
-    alone = set(expression.names) <= {name for block in blocks for name in block.names}
-
-    def value(coordinates: Float[Array, " p"]) -> Array:
-        if alone:  # of unknowns only, and a model with other values takes a while to make
-            named = by_name(blocks, values_of([block.transform for block in blocks], blocks, coordinates))
-            return value_of(expression, model, named)
-        named = _named(problem, coordinates)
-        if all(path in named for path in expression.names):
-            return value_of(expression, model, named)
-        return value_of(expression, *model_at(problem, coordinates, model))
-
+def expression_of(problem: FitProblem, x: np.ndarray, name: str) -> tuple[float, np.ndarray]:
+    """What is tied or derived, by its name, at coordinates (p,), and its derivative by them."""
     at = jnp.asarray(x, problem.study.model.dtype)
     if not at.size:
-        return float(value(at)), np.zeros(0)
-    found, gradient = jax.value_and_grad(value)(at)
+        return float(_value(problem, at, name)), np.zeros(0)
+    found, gradient = jax.value_and_grad(lambda coordinates: _value(problem, coordinates, name))(at)
     return float(found), np.asarray(gradient, float)
 
 
-def model_of(problem: FitProblem, expression: Expression) -> Model:
-    """The first model of the study that has all paths of an expression which are not unknowns. Raises `ModelError`."""
-    known = {*_sensor_values(problem), *(name for block in problem.unknowns.blocks for name in block.names)}
-    asked = [path for path in expression.names if path not in known]
+def _value(problem: FitProblem, x: Float[Array, " p"], name: str) -> Array:
+    """The value alone; pure. Paths in its expression are unknowns, ties or what `model_of` has where these hold."""
+    expression, model = _expressions(problem)[name], model_of(problem, name)
+    named = _named(problem, x)
+    named |= {path: _value(problem, x, path) for path in expression.names if path in problem.ties}
+    if all(path in named for path in expression.names):  # a model with other values takes a while to make
+        return value_of(expression, model, named)
+    fitted, also = model_at(problem, x, model)
+    return value_of(expression, fitted, also | named)
+
+
+def _expressions(problem: FitProblem) -> dict[str, Expression]:
+    return {**problem.ties, **problem.derived}
+
+
+def model_of(problem: FitProblem, name: str) -> Model:
+    """The model that a tied or derived value is of: the first of the study that has the paths in its expression which
+    are neither unknown nor tied, and what is tied. Raises `ModelError`."""
+    known = {*_sensor_values(problem), *names_of(problem)}
+    asked = [path for path in _expressions(problem)[name].names if path not in known]
+    wanted = [name, *asked] if name in problem.ties else asked
     for model in models_of(problem.study):
-        if all(has_parameter(model, path) for path in asked):
+        if all(has_parameter(model, path) for path in wanted):
             return model
-    raise ModelError(", ".join(asked), "paths that no model of the study has together", "paths of one, or unknowns")
+    raise ModelError(name, f"{', '.join(wanted)}, which no model of the study has together", "paths of one model")
 
 
 def _sensor_values(problem: FitProblem) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from jmbs.simulation import Model, loops, with_inputs
 AWAY = 1e9
 """s beyond the end of a table to which its last value is held."""
 EDGE = 1e-9
-"""Half the length of a step of an input that is held, beside the time between two of them."""
+"""Half the length of a step of an input that is held, beside the time between two of them; no less than rounding."""
 
 
 def with_recording_inputs(study: Study, recording: Recording, model: Model, unknowns: Unknowns) -> Model:
@@ -79,7 +79,7 @@ def _table(model: Model, recording: Recording, path: str, given: Any) -> tuple[n
         found = f"values from {times[0]:g} to {times[-1]:g} s"
         raise ModelError(where, found, f"values from the start {model.settings.t0:g} s to the last sample, {last:g} s")
     if given.hold == "zero":
-        half = EDGE * float(np.min(np.diff(times)))
+        half = max(EDGE * float(np.min(np.diff(times))), 2 * float(np.spacing(np.max(np.abs(times)))))
         edges = np.stack([times[1:] - half, times[1:] + half], axis=1).ravel()
         return np.concatenate([times[:1], edges]), np.repeat(values, 2, axis=0)[:-1]
     if given.hold != "linear":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,14 @@ ROUNDING = 100
 """What is always allowed beside the largest value, in units of the precision of the model's numbers."""
 LONGEST, SHORTEST = 1 / 60, 1 / 200_000
 """Steps, beside the length of a recording."""
+CAPACITY = 4096
+"""For how many knots programs of fits have room at least. Those that are not wanted cost no steps; shorter steps or
+other recordings find the program compiled."""
+
+
+def capacity_of(knots: int) -> int:
+    """For how many knots a program has room that is wanted for so many."""
+    return next(CAPACITY * 4**i for i in itertools.count() if CAPACITY * 4**i >= knots)
 
 
 def fixed_method(model: Model) -> str:

@@ -165,8 +165,8 @@ def estimates_of(problem: FitProblem, sensitivity: Sensitivity, x: np.ndarray, d
             unit, seen = unit_in(problem, block), sensitivity.seen(error)
             found[name] = Estimate(value, start, unit, block.kind, seen, error, interval, held, prior)
             row += 1
-    for path, expression in problem.ties.items():
-        value, slope = expression_of(problem, x, expression)
+    for path in problem.ties:
+        value, slope = expression_of(problem, x, path)
         error = sensitivity.error(slope)
         interval = None if error is None else around(value, quantile * error, is_logarithmic(problem, path))
         model, place = place_of_tie(problem, path)
@@ -218,7 +218,7 @@ def derived_of(
     quantile = quantile_of(degrees)
     found = {}
     for name, expression in problem.derived.items():
-        value, slope = expression_of(problem, x, expression)
+        value, slope = expression_of(problem, x, name)
         error = sensitivity.error(slope) if np.isfinite(value) else None
         interval = None if error is None else around(value, quantile * error)
         found[name] = DerivedEstimate(value, expression.text, sensitivity.seen(error), error, interval)

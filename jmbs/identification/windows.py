@@ -16,7 +16,7 @@ from jmbs.identification.output_names import OutputName, parse_output
 from jmbs.identification.places import Place
 from jmbs.identification.prediction import FitProgram, Member, fitted_model, residual_and_jacobian
 from jmbs.identification.problem import Experiment, FitProblem
-from jmbs.identification.problem_steps import capacity_of
+from jmbs.identification.steps import capacity_of
 from jmbs.identification.transforms import Transform
 from jmbs.identification.unknowns import UnknownBlock
 from jmbs.programs import cached_jit

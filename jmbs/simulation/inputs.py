@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PARTS = ("force", "torque", "velocity", "angular_velocity")
 """Parts of drives that can be replaced by themselves."""
+MOST_TRACED_ROWS = 2000
+"""Of the table of a prescribed motion: the matrix from its values to the spline has as many rows and columns."""
 
 
 class FunctionInput(eqx.Module):
@@ -76,13 +78,14 @@ def with_inputs(model: Model, inputs: Mapping[str, Any]) -> Model:
     """The model with drives at the given port paths.
 
     **Arguments:** `inputs`: path to a number or array (constant), `(times, values)` or a `TableSpec` (linear
-    interpolation; NaN outside, which ends the run), a function `(t, view)`, or an object with a method `flow` of the
-    same; see `MotionView`. `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and `<load>/torque`
-    three. Where the model prescribes an effort, the input does too, and a function is one of `t`:
+    interpolation between strictly increasing times; NaN outside, which ends the run), a function `(t, view)`, which may
+    be a module with arrays, or an object with a method `flow` of the same; see `MotionView`. Numbers may be traced, but
+    for the times of a prescribed motion. `<joint>/actuation` takes one entry per joint velocity; `<load>/force` and
+    `<load>/torque` three. Where the model prescribes an effort, the input does too, and a function is one of `t`:
     `<constraint>/plane/velocity` and `<constraint>/plane/angular_velocity` of a moving surface take three entries.
 
-    Raises `ModelError` for an unknown path or a wrong size. A model with a drive on poses or joint coordinates has no
-    tree formulation.
+    Raises `ModelError` for an unknown path, a wrong size or a table that is none. A model with a drive on poses or
+    joint coordinates has no tree formulation.
     """
     if not isinstance(inputs, Mapping):
         raise ModelError("inputs", show(inputs), "a mapping of port paths to constants, tables or functions")
@@ -150,6 +153,10 @@ def _motion(model: Model, path: str, value: Any, size: int) -> Any:
         times, values = _table(path, value, size)
         if is_traced(times):
             raise ModelError(f"inputs/{path}", "times that are traced", "known times; the values may be traced")
+        if is_traced(values) and len(times) > MOST_TRACED_ROWS:
+            wanted = f"{MOST_TRACED_ROWS} rows at most, or a function of time"
+            raise ModelError(f"inputs/{path}", f"{len(times)} rows of values that are traced", wanted)
+        values = jnp.asarray(values, model.dtype) if is_traced(values) else values
         drive = MotionDrive(SplineMotion.through(times, values), size)
     else:
         drive = motion_drive(per_coordinate(f"inputs/{path}", value, size), size)
@@ -167,14 +174,16 @@ def _table(path: str, given: Any, size: int) -> tuple[Any, Any]:
     rows: Any = np.arange(np.size(times), dtype=float).reshape(np.shape(times)) if is_traced(times) else times
     zeros: Any = np.zeros(np.shape(values)) if is_traced(values) else values
     known = TableSpec(rows, zeros, path=where)
-    known.require_columns(where, size)
+    if known.values.shape[1] != size:
+        raise ModelError(where, f"values of shape {known.values.shape}", f"shape ({len(known.times)}, {size})")
     found = values.reshape(len(known.times), size) if is_traced(values) else known.values
     return times if is_traced(times) else known.times, found
 
 
 def _tree_of(function: Callable) -> Callable:
     """A function as a tree: one without arrays of its own is part of the program."""
-    return jax.tree_util.Partial(function) if jax.tree.leaves(function) == [function] else function
+    leaves = jax.tree.leaves(function)
+    return jax.tree_util.Partial(function) if len(leaves) == 1 and leaves[0] is function else function
 
 
 def _drive(model: Model, path: str, value: Any, size: int, given: Any) -> Any:

@@ -84,7 +84,7 @@ def simulate(
 
     Called outside of them it compiles once for a mechanism, method and number of saved times: other times, steps,
     tolerances, parameters and initial values run in the same programs. Functions among `inputs` are compared by
-    identity: the same function object, the same program.
+    identity: the same function object, the same program; arrays of a module are numbers as parameters are.
 
     **Arguments:** what is not given comes from the model's settings.
 

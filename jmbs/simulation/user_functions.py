@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -9,20 +10,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from jmbs.errors import ModelError
 from jmbs.library.mechanics import show
 
+MOST_OBJECTS = 1000
+"""That are looked into: what has more is no controller."""
+UNOPENED = (
+    *(type, types.ModuleType, types.BuiltinFunctionType, str, bytes, int, float, complex),
+    *(jax.Array, Tracer, np.ndarray, np.generic),
+)
+"""Types of what holds nothing."""
+
 
 def looked_at(given: Any) -> list[Any]:
-    """Leaves that functions among those of a tree look at: of what they have closed over, were given beforehand or
-    belong to, and of what functions among these look at in turn."""
+    """Leaves that functions and objects among those of a tree look at: of what they have closed over, were given
+    beforehand, belong to or have as attributes, and of what is found there in turn. Nothing of the user's is called."""
     found: list[Any] = []
     todo, known = _leaves(given), set[int]()
-    while todo:
+    while todo and len(known) < MOST_OBJECTS:
         leaf = todo.pop()
-        if id(leaf) not in known and (callable(leaf) or hasattr(leaf, "flow")) and not isinstance(leaf, type):
+        if id(leaf) not in known and not issubclass(type(leaf), UNOPENED):
             known.add(id(leaf))
             leaves = [of for part in _parts(leaf) for of in _leaves(part)]
             found += leaves
@@ -30,15 +41,27 @@ def looked_at(given: Any) -> list[Any]:
     return found
 
 
-def _parts(function: Any) -> list[Any]:
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if cell != types.CellType()]
-    names = ("func", "args", "keywords", "__self__", "__wrapped__", "__dict__")
-    return [*cells, *(getattr(function, name, None) for name in names)]
+def _parts(of: Any) -> list[Any]:
+    """What a function or an object holds."""
+    kind = type(of)
+    try:
+        parts = list(object.__getattribute__(of, "__dict__").values())
+    except AttributeError:
+        parts = []
+    if issubclass(kind, types.FunctionType):
+        cells = [cell.cell_contents for cell in of.__closure__ or () if cell != types.CellType()]
+        parts += [*cells, *(of.__defaults__ or ()), *(of.__kwdefaults__ or {}).values()]
+    elif issubclass(kind, types.MethodType):
+        parts += [of.__self__, of.__func__]
+    elif issubclass(kind, functools.partial):
+        parts += [of.func, *of.args, *of.keywords.values()]
+    return parts
 
 
 def _leaves(tree: Any) -> list[Any]:
+    """With partial functions, which have leaves of their own, as one each."""
     try:
-        return jax.tree.leaves(tree)
+        return jax.tree.leaves(tree, is_leaf=lambda part: issubclass(type(part), functools.partial))
     except (TypeError, ValueError):  # of a mapping whose keys have no order: JAX looks into none such
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from recorded_pendulums import STARTS, TRUTH, mechanism, study
 
 import jmbs
 from jmbs.errors import ModelError
-from jmbs.identification import Parameter, parse_expression
+from jmbs.identification import Input, Parameter, Recording, parse_expression, recording_inputs
 from jmbs.identification.check import pose
 from jmbs.identification.places import place_of
 from jmbs.identification.prediction import fitted_model, with_ties
@@ -43,7 +44,7 @@ def test_ties_in_any_order():
     x = problem.unknowns.first
     found = fitted(problem, x)
     assert found["hinge/friction/viscous"] == pytest.approx(1.0) and found["bob/inertia"][1, 1] == pytest.approx(0.03)
-    value, slope = expression_of(problem, x, problem.ties["bob/inertia[1,1]"])
+    value, slope = expression_of(problem, x, "bob/inertia[1,1]")
     assert value == pytest.approx(0.03)
     np.testing.assert_allclose(slope, [0.02])  # by the logarithm of the mass
 
@@ -51,7 +52,7 @@ def test_ties_in_any_order():
 def test_expressions_see_what_virtual_unknowns_do():
     given = {"bob/inertial": Parameter([1.5, 0, 0, 0.01, 0.03, 0.03, 0.03, 0, 0, 0])}
     problem = posed(parameters=given, derived={"mass": "bob/mass"})
-    value, slope = expression_of(problem, problem.unknowns.first, problem.derived["mass"])
+    value, slope = expression_of(problem, problem.unknowns.first, "mass")
     assert value == pytest.approx(1.5) and np.any(slope != 0)
 
 
@@ -122,21 +123,36 @@ def test_values_may_follow_from_a_model_that_one_recording_has():
     ties, derived = {"pay/mass": "0.5 * bob/mass + 0.1"}, {"whole": "bob/mass + pay/mass", "part": "pay/inertia[0,0]"}
     problem = pose(loaded(ties=ties, derived=derived))
     x = problem.unknowns.first
-    value, slope = expression_of(problem, x, problem.derived["whole"])
+    value, slope = expression_of(problem, x, "whole")
     assert value == pytest.approx(2.0 + 1.1)
     np.testing.assert_allclose(slope, [2.0 + 1.0])  # by the logarithm of the mass
-    assert expression_of(problem, x, problem.derived["part"])[0] == pytest.approx(0.001)
+    assert expression_of(problem, x, "part")[0] == pytest.approx(0.001)
 
 
 def test_values_of_no_single_model_are_refused_before_anything_runs():
-    given = loaded(derived={"both": "pay/mass / hook/mass"})
+    given = loaded(derived={"both": "pay/inertia[0,0] / hook/mass"})
     other = mechanism()
     other.add_body("hook", 0.2, [0.001, 0.001, 0.001])
     other.add_joint("eye", "fixed", "bob", "hook")
     free, driven = given.data
     data = (dataclasses.replace(free, model=jmbs.compile(other)), driven)
-    with pytest.raises(ModelError, match="derived/both: found pay/mass, hook/mass: paths that no model"):
+    with pytest.raises(ModelError, match=r"derived/both: found pay/inertia.*, hook/mass, which no model"):
         pose(dataclasses.replace(given, data=data))
+    ties = {"pay/mass": "2 * bob/mass", "hook/mass": "0.1 * bob/mass"}
+    problem = pose(dataclasses.replace(given, data=data, ties=ties, derived={"both": "pay/mass + hook/mass"}))
+    both, _ = expression_of(problem, problem.unknowns.first, "both")
+    assert both == pytest.approx(4.2)  # of two models, by their ties
+    with pytest.raises(ModelError, match="ties/pay/mass: found .*hook/mass"):
+        pose(dataclasses.replace(given, data=data, ties={"pay/mass": "2 * hook/mass"}, derived={}))
+
+
+def test_what_is_tied_follows_from_the_model_that_has_it():
+    """Not from another that has the names in its expression too, with other values."""
+    given = loaded(ties={"pay/mass": "10 * bob/inertia[1,1]"})
+    free, driven = given.data
+    model = driven.model.with_parameters({"bob/inertia": 0.05 * np.eye(3)})
+    problem = pose(dataclasses.replace(given, data=(free, dataclasses.replace(driven, model=model))))
+    assert expression_of(problem, problem.unknowns.first, "pay/mass")[0] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("unknown", [False, True])
@@ -159,6 +175,16 @@ def test_a_constant_stays_one_beside_a_recording_whose_input_it_is(unknown):
         assert np.linalg.norm(jacobian[:, names.index("hinge/actuation")]) > 1
 
 
+@pytest.mark.parametrize("start", [0.0, 300.0, 3e5, 1.7e9])
+def test_an_input_that_is_held_keeps_the_order_of_late_times(start):
+    """Where a millionth of the time between two of them is no number any more."""
+    times = start + np.array([0.0, 0.01, 0.0101, 0.02])
+    given = types.SimpleNamespace(settings=types.SimpleNamespace(t0=start))
+    recording = Recording("late", times, {}, {})
+    ends, values = recording_inputs._table(given, recording, "port", Input(times, np.arange(4.0), hold="zero"))  # pyright: ignore
+    assert np.all(np.diff(ends) > 0) and list(values[:, 0]) == [0, 0, 1, 1, 2, 2, 3]
+
+
 def test_a_constant_beside_an_input_of_the_same_recording_is_refused():
     given = study()
     free, driven = given.data
@@ -169,7 +195,7 @@ def test_a_constant_beside_an_input_of_the_same_recording_is_refused():
 
 def test_known_values_of_sensors_stand_in_expressions():
     problem = posed(derived={"a": "sensors/q/gain + sensors/q/noise"})
-    assert expression_of(problem, problem.unknowns.first, problem.derived["a"])[0] == pytest.approx(1.002)
+    assert expression_of(problem, problem.unknowns.first, "a")[0] == pytest.approx(1.002)
 
 
 @pytest.mark.parametrize("step, coarse", [(0.1, True), (0.005, False)])

@@ -17,6 +17,8 @@ from jmbs.errors import ModelError
 from jmbs.identification import Estimator, Input, Parameter, Sensor, fit_study, motion
 from jmbs.identification.estimation import rows_of
 from jmbs.identification.motion_basis import basis_of
+from jmbs.identification.motion_problem import driven
+from jmbs.identification.output_names import OutputName
 from jmbs.identification.posing import pose
 from jmbs.simulation import forces_along, moving_joints
 
@@ -147,6 +149,9 @@ def test_a_missing_angle_a_loop_and_shooting_are_refused():
     with pytest.raises(ModelError, match="measures"):
         inputs = {"elbow/actuation": Input(recording.ts, 0 * recording.ts)}
         pose(dataclasses.replace(given, data=(dataclasses.replace(recording, inputs=inputs),)))
+    with pytest.raises(ModelError, match="set/elbow/actuation: found what sensor"):
+        torque = {"t": OutputName("actuation", "elbow", (0,), "N m")}
+        driven(dataclasses.replace(recording, set={"elbow/actuation": [0.1]}), given.model, torque)
     with pytest.raises(ModelError, match="inputs of a fit by shooting"):
         pose(dataclasses.replace(given, estimator=Estimator()))
     closed = arms.mechanism()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import unittest.mock
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -52,7 +54,7 @@ def test_tables_are_checked_as_far_as_they_are_known(model):
     for wrong, message in (
         (lambda v: run(TIMES[::-1], v), "strictly increasing"),
         (lambda v: run(TIMES[1:], v), "one row for each of the 5 times"),
-        (lambda v: run(TIMES, jnp.stack([v, v], axis=1)), "2 columns"),
+        (lambda v: run(TIMES, jnp.stack([v, v], axis=1)), "shape"),
     ):
         with pytest.raises(ModelError, match=f"inputs/hinge/actuation.*{message}"):
             jax.jit(wrong)(values)
@@ -145,8 +147,31 @@ def _twice_closed(gain):
     return lambda t, view: inner(t, view)
 
 
+class Law:
+    """A force as a method, of an object with what has no order."""
+
+    def __init__(self, gain):
+        self.odd, self.gain = {1: 2.0, "a": 3.0}, gain
+
+    def force(self, t, view):
+        return -self.gain * view.v["hinge"]
+
+
+class Servo(eqx.Module):
+    """A module of one array."""
+
+    gain: Any
+
+    def __call__(self, t, view):
+        return -self.gain * view.v["hinge"]
+
+
 CLOSED = {
     "twice closed": _twice_closed,
+    "a default": lambda gain: lambda t, view, gain=gain: -gain * view.v["hinge"],
+    "an object closed over": lambda gain: (lambda law: lambda t, view: law.force(t, view))(Law(gain)),
+    "a method": lambda gain: Law(gain).force,
+    "a partial in a tree": lambda gain: jax.tree_util.Partial(_twice_closed(gain)),
     "given beforehand": lambda gain: functools.partial(lambda a, t, view: -a * view.v["hinge"], gain),
     "a partial of one closed over": lambda gain: functools.partial(_twice_closed(gain)),
     "of an object": lambda gain: Flow(gain).flow,
@@ -162,9 +187,25 @@ def test_what_functions_look_at_is_seen(kind):
     assert seen == [True] and not is_traced(looked_at({"port": CLOSED[kind](1.0)}))
 
 
-def test_functions_that_hold_what_has_no_order_are_looked_at_too():
-    odd = {1: 2.0, "a": 3.0}
-    assert looked_at(lambda t, view: odd[1]) == []
+class Odd:
+    """One of whose attributes none may be asked for."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize(
+    "odd", [{1: 2.0, "a": 3.0}, Odd(), unittest.mock.MagicMock()], ids=lambda odd: type(odd).__name__
+)
+def test_what_cannot_be_looked_into_is_left_alone(odd):
+    assert not is_traced(looked_at(lambda t, view: odd))
+
+
+@pytest.mark.parametrize("gain", [np.ones(1), jnp.ones(1), 1.0])
+def test_controllers_may_be_modules_of_one_number(model, gain):
+    drive = with_inputs(model, {"hinge/actuation": Servo(gain)}).dae.drives["hinge/actuation"]
+    (leaf,) = jax.tree.leaves(drive)
+    assert leaf is gain
 
 
 @pytest.mark.slow
