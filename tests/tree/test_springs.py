@@ -165,6 +165,7 @@ def bushing() -> jmbs.Model:
     return m.compile()
 
 
+@pytest.mark.slow
 def test_a_free_joint_beside_others_binds_nothing():
     """Saved times could not be observed in the tree."""
 
