@@ -26,7 +26,7 @@ from jmbs.simulation.assembly import assemble
 from jmbs.simulation.formulation import AbsoluteFormulation, TreeFormulation, formulation_of, projection
 from jmbs.simulation.going_on import begin_after, ending_of
 from jmbs.simulation.inputs import with_inputs
-from jmbs.simulation.model import Model
+from jmbs.simulation.model import Model, assembled_differentiably
 from jmbs.simulation.outcome import labels_of, trajectory_of
 from jmbs.simulation.progress import progress_of, stops_of, waiting
 from jmbs.simulation.run_settings import Program, RunSettings, Values
@@ -128,12 +128,18 @@ def simulate(
         audit=audit,
         until=until,
     )
-    looked = looked_at((model, inputs, until))
-    traced = is_traced((model, state, inputs, t0, t1, ts, dt, until, after, looked, jnp.zeros(())))
+    held, compiled = looked_at((model, inputs, until)), is_traced(jnp.zeros(()))
+    traced = compiled or is_traced((model, state, inputs, t0, t1, ts, dt, until, after, held))
+    # Else JAX takes operations one by one. What functions hold is no argument of a program, though.
+    by_programs = traced and not compiled and not is_traced(held)
     assembled = state is None
     if state is None:
         start = given.settings.t0 if t0 is None else t0
-        state = assemble(given, jnp.asarray(start, given.dtype))[0] if traced else given.initial_state(start)
+        if traced:
+            assembled_by = assembled_differentiably if by_programs else assemble
+            state = assembled_by(given, jnp.asarray(start, given.dtype))[0]
+        else:
+            state = given.initial_state(start)
     require_state(given, state)
     state = State(state.blocks, state.names)
     events = () if settings.until is None else settings.until.names
@@ -142,8 +148,7 @@ def simulate(
     if after is not None:
         values = dataclasses.replace(values, before=ending_of(after, given, program))
     if traced:
-        # Functions that look at what is traced are no arguments of a program.
-        trajectory = (whole if is_traced(looked) else _as_one_program)(given, state, program, values)
+        trajectory = _as_fused_call(given, state, program, values, by_programs)
     elif not isinstance(program.adjoint, str):
         trajectory = _whole_jit(given, state, program, values)
     else:
@@ -197,13 +202,12 @@ def _unfinished(
     return dataclasses.replace(trajectory, status=Status.interrupted, labels=labels)
 
 
-def _as_one_program(model: Model, state: State, program: Program, values: Values) -> Trajectory:
-    """A run under a transformation as one function: one kernel on a CUDA device, and one program where nobody compiles
-    the caller, whose operations JAX would take one by one."""
+def _as_fused_call(model: Model, state: State, program: Program, values: Values, by_programs: bool) -> Trajectory:
+    """A run as one function, which is one kernel on a CUDA device, and else a program of its own where that is
+    wanted."""
     if fuses() and isinstance(program.adjoint, str):
         return fused(whole, model, state, program, values)
-    compiled = is_traced(jnp.zeros(()))
-    return (whole if compiled else _whole_jit)(model, state, program, values)
+    return (_whole_jit if by_programs else whole)(model, state, program, values)
 
 
 def whole(model: Model, state: State, program: Program, values: Values) -> Trajectory:

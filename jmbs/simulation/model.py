@@ -97,10 +97,9 @@ class Model(eqx.Module):
 
         Under `jit`, `vmap` or `grad` nothing can be raised: `simulate` sets a status instead.
         """
-        bare = dataclasses.replace(self.without_names(), initial=self.initial)
         t = jnp.asarray(self.settings.t0 if t0 is None else t0, self.dtype)
-        traced = is_traced((bare, t, jnp.zeros(())))
-        state, misses = _assembled_differentiably(bare, t) if traced else _assembled(bare, t)
+        traced = is_traced((self, t, jnp.zeros(())))
+        state, misses = assembled_differentiably(self, t) if traced else _assembled(_bare(self), t)
         if not is_traced((state, misses)):
             try:
                 refuse_misses(self, misses, ASSEMBLY_TOLERANCE[self.dtype.name])
@@ -213,6 +212,16 @@ class Model(eqx.Module):
         from jmbs.simulation.describe import describe
 
         return describe(self)
+
+
+def _bare(model: Model) -> Model:
+    """The model as programs that assemble it take it."""
+    return dataclasses.replace(model.without_names(), initial=model.initial)
+
+
+def assembled_differentiably(model: Model, t: Array) -> tuple[State, Misses]:
+    """The consistent initial state and what it misses by one program, through which derivatives go; see `assemble`."""
+    return _assembled_differentiably(_bare(model), t)
 
 
 @quick_to_compile
