@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,15 @@ def require_several(study: Study) -> None:
         raise ModelError("estimator/cross_validation", f"{count} recording to be fitted", wanted)
 
 
-def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[Experiment, dict[str, np.ndarray]]]:
+class LeftOut(NamedTuple):
+    """A training recording, what its sensors show by a fit of the others, and whether these show all of the rest."""
+
+    experiment: Experiment
+    predicted: dict[str, np.ndarray]
+    others_show_all: bool
+
+
+def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[LeftOut]:
     """Each training recording with what its sensors show by a fit of the others, from the estimate `x` (p,) on.
 
     Its own unknowns are those of a held-out recording. Where the others do not show all of the rest, they are fitted
@@ -39,12 +48,14 @@ def left_out_predictions(problem: FitProblem, x: np.ndarray) -> Iterator[tuple[E
     for experiment in problem.training:
         others, kept, left_out = without(problem, experiment)
         rows = rows_of(others, 1.0, pull=False)[0]
-        if len(visible_directions(rows(x[kept])[1])[1]) < len(kept):
-            found = estimate(others, Position(0, Iterate(others.unknowns.first)), lambda *_: None).iterate
-        else:
+        show_all = len(visible_directions(rows(x[kept])[1])[1]) == len(kept)
+        if show_all:
             found = minimise(rows, Iterate(x[kept]), limits_of(others), lambda _: None)
+        else:
+            found = estimate(others, Position(0, Iterate(others.unknowns.first)), lambda *_: None).iterate
         if found.stopped == "converged":
-            yield left_out, others.predicted(left_out, held_out_local(others, left_out, found.x))
+            predicted = others.predicted(left_out, held_out_local(others, left_out, found.x))
+            yield LeftOut(left_out, predicted, show_all)
 
 
 def without(problem: FitProblem, experiment: Experiment) -> tuple[FitProblem, np.ndarray, Experiment]:

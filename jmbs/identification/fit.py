@@ -273,9 +273,13 @@ def _judged(run: _Run, check: Check) -> Fit:
         robust = robust_sensitivity(problem, found, residual, jacobian)
         parameters = with_robust_errors(parameters, estimates_of(problem, robust, x, degrees))
         derived = with_robust_errors(derived, derived_of(problem, robust, x, degrees))
-    left_out = _left_out(run, noise) if sound and study.estimator.cross_validation else {}
+    left_out, alone = _left_out(run, noise) if sound and study.estimator.cross_validation else ({}, [])
     if study.estimator.cross_validation and len(left_out) < len(channels):
         message = f"cross-validation was done for {len(left_out)} of {len(channels)} recordings only"
+        warnings.append(Finding("cross_validation", "warning", message))
+    if alone:
+        message = f"without {', '.join(alone)} the other recordings do not show all unknowns, some of which then stay"
+        message += " at the study's start: what cross-validation says there is not of the model"
         warnings.append(Finding("cross_validation", "warning", message))
     return Fit(
         name=study.name,
@@ -312,13 +316,17 @@ def _is_coloured(channels: Mapping[str, Mapping[str, ChannelFit]], chi2: float, 
     return any(found.code == NOT_WHITE for found in residual_findings(residuals, chi2, count))
 
 
-def _left_out(run: _Run, noise: Mapping[str, float]) -> dict[str, dict[str, ChannelFit]]:
-    """Each training recording beside a fit of the others; those before an interrupt."""
+def _left_out(run: _Run, noise: Mapping[str, float]) -> tuple[dict[str, dict[str, ChannelFit]], list[str]]:
+    """Each training recording beside a fit of the others, those before an interrupt; without which of them the others
+    do not show all."""
     found: dict[str, dict[str, ChannelFit]] = {}
+    alone: list[str] = []
     with contextlib.suppress(KeyboardInterrupt):
-        for experiment, predicted in () if run.interrupted else left_out_predictions(run.problem, run.at.iterate.x):
-            found[experiment.recording.name] = channels_beside(run.problem, experiment, predicted, noise)
-    return found
+        for one in () if run.interrupted else left_out_predictions(run.problem, run.at.iterate.x):
+            name = one.experiment.recording.name
+            found[name] = channels_beside(run.problem, one.experiment, one.predicted, noise)
+            alone += [] if one.others_show_all else [name]
+    return found, alone
 
 
 def _status(run: _Run, sound: bool) -> tuple[str, str]:

@@ -196,6 +196,8 @@ def test_leaving_one_out_is_a_fit_of_the_others(fitted, compiled):
         np.testing.assert_allclose(shown.predicted, held.predicted, atol=1e-3 * NOISE)
     assert whole.cross_validation["free"]["q"].rms_over_noise < 2 < whole.cross_validation["driven"]["q"].rms_over_noise
     assert "free/q (left out)" in whole.summary()
+    (warning,) = [finding for finding in whole.warnings if finding.code == "cross_validation"]
+    assert warning.message.startswith("without driven the other recordings do not show all unknowns")
     for name, one in whole.parameters.items():
         assert one.estimate == pytest.approx(pendulums.fitted()[1].parameters[name].estimate, rel=1e-9)
 
