@@ -45,13 +45,9 @@ def output_units(dae: ReferenceDAE) -> dict[str, str]:
 
 def output_shapes(dae: ReferenceDAE) -> dict[str, tuple[int, ...]]:
     """Shapes of all outputs by `<path>/<name>`, in the order of the plan; computes nothing."""
-    shapes: dict[str, tuple[int, ...]] = {}
     x, efforts = _structures(dae.plan, dae.reference_temperature.dtype)
-    for i, (batch, component) in enumerate(zip(dae.plan.batches, dae.components, strict=True)):
-        if hasattr(component, METHOD):
-            values = jax.eval_shape(lambda x, e, i=i, own=batch.efforts: _of_batch(dae, i, x, e[own]), x, efforts)
-            shapes |= {f"{path}/{name}": value.shape[1:] for path in batch.paths for name, value in values.items()}
-    return shapes
+    found = eqx.filter_eval_shape(outputs_at, dae, x, [efforts])
+    return {} if found is None else found.shapes
 
 
 def outputs_at(dae: ReferenceDAE, x: State, efforts: Sequence[Array]) -> Outputs | None:

@@ -325,7 +325,8 @@ def _left_out(run: _Run, noise: Mapping[str, float]) -> tuple[dict[str, dict[str
         for one in () if run.interrupted else left_out_predictions(run.problem, run.at.iterate.x):
             name = one.experiment.recording.name
             found[name] = channels_beside(run.problem, one.experiment, one.predicted, noise)
-            alone += [] if one.others_show_all else [name]
+            if not one.others_show_all:
+                alone.append(name)
     return found, alone
 
 

@@ -69,8 +69,8 @@ def is_logarithmic(problem: FitProblem, name: str) -> bool:
 
 
 def place_of_tie(problem: FitProblem, path: str) -> tuple[Model, Place]:
-    """The first model of the study that has what is tied, and where."""
-    model = next(m for m in models_of(problem.study) if has_parameter(m, path))
+    """The model that a tied value is of, and where it is."""
+    model = model_of(problem, path)
     return model, place_of(model, path)
 
 
@@ -126,12 +126,11 @@ def expression_of(problem: FitProblem, x: np.ndarray, name: str) -> tuple[float,
 
 def _value(problem: FitProblem, x: Float[Array, " p"], name: str) -> Array:
     """The value alone; pure. Paths in its expression are unknowns, ties or what `model_of` has where these hold."""
-    expression, model = _expressions(problem)[name], model_of(problem, name)
-    named = _named(problem, x)
+    expression, named = _expressions(problem)[name], _named(problem, x)
     named |= {path: _value(problem, x, path) for path in expression.names if path in problem.ties}
     if all(path in named for path in expression.names):  # a model with other values takes a while to make
-        return value_of(expression, model, named)
-    fitted, also = model_at(problem, x, model)
+        return value_of(expression, problem.study.model, named)
+    fitted, also = model_at(problem, x, model_of(problem, name))
     return value_of(expression, fitted, also | named)
 
 

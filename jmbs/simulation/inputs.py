@@ -153,10 +153,11 @@ def _motion(model: Model, path: str, value: Any, size: int) -> Any:
         times, values = _table(path, value, size)
         if is_traced(times):
             raise ModelError(f"inputs/{path}", "times that are traced", "known times; the values may be traced")
-        if is_traced(values) and len(times) > MOST_TRACED_ROWS:
-            wanted = f"{MOST_TRACED_ROWS} rows at most, or a function of time"
-            raise ModelError(f"inputs/{path}", f"{len(times)} rows of values that are traced", wanted)
-        values = jnp.asarray(values, model.dtype) if is_traced(values) else values
+        if is_traced(values):
+            if len(times) > MOST_TRACED_ROWS:
+                wanted = f"{MOST_TRACED_ROWS} rows at most, or a function of time"
+                raise ModelError(f"inputs/{path}", f"{len(times)} rows of values that are traced", wanted)
+            values = jnp.asarray(values, model.dtype)
         drive = MotionDrive(SplineMotion.through(times, values), size)
     else:
         drive = motion_drive(per_coordinate(f"inputs/{path}", value, size), size)

@@ -134,12 +134,7 @@ def simulate(
     by_programs = traced and not compiled and not is_traced(held)
     assembled = state is None
     if state is None:
-        start = given.settings.t0 if t0 is None else t0
-        if traced:
-            assembled_by = assembled_differentiably if by_programs else assemble
-            state = assembled_by(given, jnp.asarray(start, given.dtype))[0]
-        else:
-            state = given.initial_state(start)
+        state = _start(given, t0, traced, by_programs)
     require_state(given, state)
     state = State(state.blocks, state.names)
     events = () if settings.until is None else settings.until.names
@@ -157,6 +152,14 @@ def simulate(
     if throw and not is_traced(trajectory):
         _raise_failure(trajectory)
     return trajectory
+
+
+def _start(model: Model, t0: Any, traced: bool, by_programs: bool) -> State:
+    """The consistent initial state; `traced`, `by_programs`: whether under a transformation, and then by a program."""
+    if not traced:
+        return model.initial_state(t0)
+    assembled_by = assembled_differentiably if by_programs else assemble
+    return assembled_by(model, jnp.asarray(model.settings.t0 if t0 is None else t0, model.dtype))[0]
 
 
 def _in_programs(
